@@ -6,7 +6,7 @@ import { rolldown } from 'rolldown';
 
 /** Writes `out`/console. Gives the files that went into it. */
 export async function buildConsole(root: string, out: string): Promise<readonly string[]> {
-  const source = join(root, 'src/sms/console');
+  const source = join(root, 'src/console');
   const folder = join(out, 'console');
   mkdirSync(folder, { recursive: true });
   const bundle = await rolldown({

@@ -29,11 +29,11 @@ const entries = {
   'spear-sms': 'src/cli/sms/entry.ts',
   spearlet: 'src/cli/spearlet/entry.ts',
   spear: 'src/cli/spear/entry.ts',
-  'guest-worker': 'src/guest/worker.ts',
-  'turn-clock': 'src/run/threads/turn-clock-thread.ts',
-  'transpile-worker': 'src/load/component/transpile-worker.ts',
-  'audit-thread': 'src/audit/thread.ts',
-  'schema-thread': 'src/pool/schema/thread.ts',
+  'guest-worker': 'src/runtime/guest/worker.ts',
+  'turn-clock': 'src/runtime/host/turn-clock-thread.ts',
+  'transpile-worker': 'src/runtime/wasm/component/transpile-worker.ts',
+  'audit-thread': 'src/server/audit/thread.ts',
+  'schema-thread': 'src/agent/mcp/client/schema/thread.ts',
   index: 'src/index.ts',
 };
 

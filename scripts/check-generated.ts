@@ -31,8 +31,8 @@ try {
   for (const { path, text } of generatedPages()) {
     if (readFileSync(join(root, path), 'utf8') !== text) stale.push(`${path} is stale: run npm run docs`);
   }
-  compare('generate-protobuf.ts', 'src/protocol/generated');
-  compare('wasi-types.ts', 'src/load/component/generated/wasi-types.ts');
+  compare('generate-protobuf.ts', 'src/generated/proto');
+  compare('wasi-types.ts', 'src/generated/wasi-types.ts');
 } finally {
   rmSync(scratch, { recursive: true, force: true });
 }

@@ -1,5 +1,5 @@
-import { type Call, calls, coreParams } from '../src/abi/calls.ts';
-import { type WitFunction, witFunctions, witPackage } from '../src/abi/wit.ts';
+import { type Call, calls, coreParams } from '../src/runtime/abi/calls.ts';
+import { type WitFunction, witFunctions, witPackage } from '../src/runtime/abi/wit.ts';
 
 const BEGIN = 'generated from the call table: npm run docs';
 const END = 'end of the generated part';

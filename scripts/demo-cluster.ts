@@ -6,7 +6,7 @@ import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { hasEnded, type RunRecord } from '../src/protocol/run.ts';
+import { hasEnded, type RunRecord } from '../src/server/records/run.ts';
 import { root, type Serving, Stage } from './demo-stage.ts';
 import { bring } from './engines/bring.ts';
 import { etcd as etcdEngine } from './engines/etcd.ts';

@@ -5,7 +5,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { RunRecord } from '../src/protocol/run.ts';
+import type { RunRecord } from '../src/server/records/run.ts';
 import { root, Stage } from './demo-stage.ts';
 
 const WAIT_MS = 120_000;

@@ -4,8 +4,8 @@
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import type { ScriptTurn } from '../src/chat/backends/script-schema.ts';
-import type { RunRecord } from '../src/protocol/run.ts';
+import type { ScriptTurn } from '../src/agent/chat/backends/script-schema.ts';
+import type { RunRecord } from '../src/server/records/run.ts';
 import { root, Stage } from './demo-stage.ts';
 
 const RUNS = 100;

@@ -6,7 +6,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { AuditLine } from '../src/audit/event.ts';
+import type { AuditLine } from '../src/server/audit/event.ts';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const demo = join(root, 'fixtures', 'demo');

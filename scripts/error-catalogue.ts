@@ -1,10 +1,11 @@
 // Every code that a user may see when something failed: the one table behind docs/errors.md. Where src/ has a type for the
 // codes, a missing row does not compile; test/docs/codes.test.ts compares the others with the sources.
-import { type ErrnoName, errno, errnoNames } from '../src/abi/errno.ts';
+
+import type { ToolErrorCode } from '../src/agent/mcp/client/errors.ts';
+import type { ExclusionReason } from '../src/agent/policy/decision.ts';
 import { exitCodes, spearExitCodes } from '../src/cli/exit-codes.ts';
-import type { ExclusionReason } from '../src/policy/decision.ts';
-import type { ToolErrorCode } from '../src/pool/errors.ts';
-import type { RunReason } from '../src/run/run-result.ts';
+import { type ErrnoName, errno, errnoNames } from '../src/runtime/abi/errno.ts';
+import type { RunReason } from '../src/runtime/host/run-result.ts';
 import { code, table } from './markdown.ts';
 
 /** Markdown. Links are relative to docs/. */

@@ -1,11 +1,11 @@
-// Writes src/protocol/generated/ from src/protocol/proto/. An argument names another folder to write to.
+// Writes src/generated/proto/ from src/server/records/proto/. An argument names another folder to write to.
 import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
-const out = resolve(process.argv[2] ?? join(root, 'src/protocol/generated'));
+const out = resolve(process.argv[2] ?? join(root, 'src/generated/proto'));
 const commands = join(root, 'node_modules/.bin');
 
 const template = {
@@ -16,7 +16,7 @@ const template = {
 rmSync(out, { recursive: true, force: true });
 const buf = spawnSync(
   join(commands, 'buf'),
-  ['generate', join(root, 'src/protocol/proto'), '--template', JSON.stringify(template)],
+  ['generate', join(root, 'src/server/records/proto'), '--template', JSON.stringify(template)],
   { stdio: 'inherit', env: { ...process.env, PATH: `${commands}${delimiter}${process.env.PATH ?? ''}` } },
 );
 if (buf.error) console.error(`cannot start buf: ${buf.error.message}`);

@@ -1,12 +1,12 @@
-import { MAX_GUEST_TOOL_OUTPUT_BYTES, type NumberParam, numberParams } from '../src/abi/chat-params.ts';
+import { poolLimitSpecs } from '../src/agent/mcp/client/pool-options.ts';
 import { backendLimitSpecs } from '../src/config/host/limits.ts';
 import { nodeLimitSpecs } from '../src/config/host/node-limits.ts';
 import { smsLimitSpecs } from '../src/config/sms/limits.ts';
 import { telemetryLimitSpecs } from '../src/config/telemetry.ts';
-import { poolLimitSpecs } from '../src/pool/pool-options.ts';
-import { type LimitSpec, limitSpecs } from '../src/protocol/limits.ts';
-import { type McpParamKey, mcpParamKeys } from '../src/protocol/mcp-params.ts';
-import { budgetRanges } from '../src/protocol/record-limits.ts';
+import { MAX_GUEST_TOOL_OUTPUT_BYTES, type NumberParam, numberParams } from '../src/runtime/abi/chat-params.ts';
+import { type LimitSpec, limitSpecs } from '../src/runtime/port/limits.ts';
+import { type McpParamKey, mcpParamKeys } from '../src/runtime/port/mcp-params.ts';
+import { budgetRanges } from '../src/server/records/record-limits.ts';
 import { amount, code, table } from './markdown.ts';
 
 /** `limits` of the task config, and `--limit`. */

@@ -3,17 +3,17 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { componentEmbed, componentNew } from '@bytecodealliance/jco-transpile/wasm-tools';
-import { servedWasi } from '../src/guest/component/wasi/served.ts';
-import { readComponent } from '../src/load/component/component-binary.ts';
-import { linkComponent } from '../src/load/component/link-component.ts';
-import { typeText } from '../src/load/component/type-scope.ts';
+import { servedWasi } from '../src/runtime/guest/component/wasi/served.ts';
+import { readComponent } from '../src/runtime/wasm/component/component-binary.ts';
+import { linkComponent } from '../src/runtime/wasm/component/link-component.ts';
+import { typeText } from '../src/runtime/wasm/component/type-scope.ts';
 
 /** The newest one that jco brings; a patch version only adds to those before it. */
 const VERSION = '0.2.12';
 const packages = ['io', 'clocks', 'random', 'filesystem', 'sockets', 'cli'];
 
 const root = new URL('../', import.meta.url);
-const out = process.argv[2] ?? fileURLToPath(new URL('src/load/component/generated/wasi-types.ts', root));
+const out = process.argv[2] ?? fileURLToPath(new URL('src/generated/wasi-types.ts', root));
 
 /** A package as jco brings it, to stand beside others in one text. */
 function publishedWit(name: string): string {

@@ -17,7 +17,7 @@ const parts: Readonly<Record<string, () => void | Promise<void>>> = {
   },
   proto() {
     rmSync(join(fixtures, 'proto'), { recursive: true, force: true });
-    cpSync(join(root, 'src/protocol/proto'), join(fixtures, 'proto'), { recursive: true });
+    cpSync(join(root, 'src/server/records/proto'), join(fixtures, 'proto'), { recursive: true });
   },
   registry: () => writeRegistryAndNode(fixtures),
   nats: () => writeJetStream(fixtures),

@@ -127,7 +127,7 @@ describe('what runs in a browser', () => {
     expect(problems).toEqual([
       expect.stringContaining('src/protocol/one.ts:1: imports node:crypto, which a browser does not have'),
       expect.stringContaining('src/sms/console/c.ts:1: imports src/policy/two.ts: what runs in a browser may reach'),
-      expect.stringContaining('src/sms/sms.ts:1: imports src/sms/console/a.tsx, which runs in a browser'),
+      expect.stringContaining('src/registry/sms.ts:1: imports src/sms/console/a.tsx, which runs in a browser'),
     ]);
   });
 });

@@ -5,8 +5,8 @@ import { testsOf } from '../scripts/tests-of.ts';
 const root = fileURLToPath(new URL('..', import.meta.url));
 
 it('finds the tests that are named after a source, whatever their tier', () => {
-  expect(testsOf(root, 'chat/tool-loop')[0]).toBe('test/chat/tool-loop.int.test.ts');
-  expect(testsOf(root, 'src/chat/tool-loop.ts')).toEqual(testsOf(root, 'chat/tool-loop'));
+  expect(testsOf(root, 'chat/tool-loop')[0]).toBe('test/agent/chat/tool-loop.int.test.ts');
+  expect(testsOf(root, 'src/agent/chat/tool-loop.ts')).toEqual(testsOf(root, 'chat/tool-loop'));
 });
 
 it('finds the tests that import a source of another name', () => {

@@ -2,7 +2,7 @@
 // `figures-process.ts measure PLANT GROUPS` does so for groups of figures, with extra work behind some of them;
 // `figures-process.ts find RATIOS` finds the extra work that gives figures these ratios. All of these are JSON; what is
 // found goes to the parent.
-import { hostcalls } from '../../src/hostcalls/all.ts';
+import { hostcalls } from '../../src/runtime/guest/hostcalls/all.ts';
 import { placementProblem, placeOnOneCore } from '../measure/placement.ts';
 import { interleave, type Rounds, type Side } from '../measure/rounds.ts';
 import { quantile } from '../measure/statistics.ts';

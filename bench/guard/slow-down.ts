@@ -1,5 +1,5 @@
-import { hostcalls } from '../../src/hostcalls/all.ts';
-import type { HostcallTable } from '../../src/hostcalls/table.ts';
+import { hostcalls } from '../../src/runtime/guest/hostcalls/all.ts';
+import type { HostcallTable } from '../../src/runtime/guest/hostcalls/table.ts';
 import type { Ratios } from './compare.ts';
 
 /** A hostcall that is to be slower than it is, to show that the guard notices. */

@@ -1,10 +1,10 @@
-import { type CallName, calls } from '../../src/abi/calls.ts';
-import { GuestMemory } from '../../src/abi/memory.ts';
-import type { FdEntry } from '../../src/fd/table.ts';
-import { hostcalls } from '../../src/hostcalls/all.ts';
-import { GuestLog } from '../../src/hostcalls/guest-log.ts';
-import type { GuestState } from '../../src/hostcalls/guest-state.ts';
-import type { HostcallTable } from '../../src/hostcalls/table.ts';
+import { type CallName, calls } from '../../src/runtime/abi/calls.ts';
+import { GuestMemory } from '../../src/runtime/abi/memory.ts';
+import type { FdEntry } from '../../src/runtime/guest/descriptors/table.ts';
+import { hostcalls } from '../../src/runtime/guest/hostcalls/all.ts';
+import { GuestLog } from '../../src/runtime/guest/hostcalls/guest-log.ts';
+import type { GuestState } from '../../src/runtime/guest/hostcalls/guest-state.ts';
+import type { HostcallTable } from '../../src/runtime/guest/hostcalls/table.ts';
 import { coreImports } from '../../test/support/core-imports.ts';
 import { TestGuest, type TestGuestOptions } from '../../test/support/test-guest.ts';
 import { loopModule } from './loop-module.ts';

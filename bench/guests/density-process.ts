@@ -1,7 +1,7 @@
 // Guests that wait, or bare workers that do, in a process of their own: `density-process.ts guests|workers COUNT`.
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Worker } from 'node:worker_threads';
-import type { ChatBackend } from '../../src/chat/backend.ts';
+import type { ChatBackend } from '../../src/agent/chat/backend.ts';
 import type { runGuest as RunGuest } from '../../src/run/run-guest.ts';
 import { steppingGuest } from './stepping-guest.ts';
 

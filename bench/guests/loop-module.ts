@@ -1,4 +1,4 @@
-import { type Call, calls, coreParams } from '../../src/abi/calls.ts';
+import { type Call, calls, coreParams } from '../../src/runtime/abi/calls.ts';
 import { call, i32Const, localGet, type ValueType, WasmModule } from '../../test/support/wasm-encoder.ts';
 import {
   branchIf,

@@ -2,15 +2,15 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { openAuditLog } from '../../src/audit/log.ts';
-import { GuestMcp } from '../../src/mcp/guest-mcp.ts';
-import { ToolEvents } from '../../src/mcp/tool-events.ts';
-import { McpPool } from '../../src/pool/pool.ts';
-import { noLists, noToolSearch } from '../../src/protocol/policy-layers.ts';
-import type { McpServerRecord } from '../../src/protocol/record.ts';
-import { parseRecord } from '../../src/protocol/record-parse.ts';
-import { StaticRegistry } from '../../src/registry/static-registry.ts';
-import { createSecretSource } from '../../src/secrets/secret-source.ts';
+import { McpPool } from '../../src/agent/mcp/client/pool.ts';
+import { GuestMcp } from '../../src/agent/mcp/guest-mcp.ts';
+import { ToolEvents } from '../../src/agent/mcp/tool-events.ts';
+import { StaticRegistry } from '../../src/registry-client/static-registry.ts';
+import { noLists, noToolSearch } from '../../src/runtime/port/policy-layers.ts';
+import { openAuditLog } from '../../src/server/audit/log.ts';
+import type { McpServerRecord } from '../../src/server/records/record.ts';
+import { parseRecord } from '../../src/server/records/record-parse.ts';
+import { createSecretSource } from '../../src/server/secrets/secret-source.ts';
 
 const server = fileURLToPath(new URL('./many-tools.mjs', import.meta.url));
 

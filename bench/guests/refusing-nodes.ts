@@ -1,8 +1,8 @@
 // A process with caches of nodes that follow a registry, for bench/topics/revocation.ts: when each of them refuses a tool.
-import { decideCall } from '../../src/policy/walk.ts';
-import { disabledTask } from '../../src/protocol/policy-layers.ts';
-import { RegistryCache } from '../../src/registry/cache.ts';
-import { createRemoteSource } from '../../src/registry/remote-source.ts';
+import { decideCall } from '../../src/agent/policy/walk.ts';
+import { RegistryCache } from '../../src/registry-client/cache.ts';
+import { createRemoteSource } from '../../src/registry-client/remote-source.ts';
+import { disabledTask } from '../../src/runtime/port/policy-layers.ts';
 
 const [address = '', token = '', server = '', tool = '', nodes = '0'] = process.argv.slice(2);
 const READY_MS = 60_000;

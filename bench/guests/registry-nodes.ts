@@ -1,8 +1,8 @@
 // A process with nodes of a registry, for bench/topics/registry.ts: some with a whole cache, the others only follow the watch.
 // Real nodes do not share a process; a hundred caches of ten thousand records in one would measure its garbage collector.
-import { RegistryCache } from '../../src/registry/cache.ts';
-import { createRemoteSource } from '../../src/registry/remote-source.ts';
-import { isHeartbeat } from '../../src/registry/source.ts';
+import { RegistryCache } from '../../src/registry-client/cache.ts';
+import { createRemoteSource } from '../../src/registry-client/remote-source.ts';
+import { isHeartbeat } from '../../src/registry-client/source.ts';
 
 const [address = '', token = '', since = '0', caches = '0', watchers = '0'] = process.argv.slice(2);
 const LIST_TIMEOUT_MS = 300_000;

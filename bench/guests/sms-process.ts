@@ -7,10 +7,10 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { createClient } from '@connectrpc/connect';
 import { createGrpcTransport } from '@connectrpc/connect-node';
-import { McpRegistryService } from '../../src/protocol/generated/sms/mcp_registry_pb.ts';
-import type { McpServerRecord } from '../../src/protocol/record.ts';
-import { recordToWire } from '../../src/protocol/record-wire.ts';
-import { makeLargeRegistry } from '../../test/sms/large-registry.ts';
+import { McpRegistryService } from '../../src/generated/proto/sms/mcp_registry_pb.ts';
+import type { McpServerRecord } from '../../src/server/records/record.ts';
+import { recordToWire } from '../../src/server/records/record-wire.ts';
+import { makeLargeRegistry } from '../../test/registry/large-registry.ts';
 
 const command = fileURLToPath(new URL('../../src/cli/sms/entry.ts', import.meta.url));
 

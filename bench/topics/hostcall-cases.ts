@@ -1,5 +1,5 @@
-import { fail } from '../../src/abi/errno.ts';
-import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
+import type { ScriptTurn } from '../../src/agent/chat/backends/script-schema.ts';
+import { fail } from '../../src/runtime/abi/errno.ts';
 import { BenchGuest, type BenchGuestOptions } from '../guests/bench-guest.ts';
 import { FLAGS, LONG_TEXT, PARAM, SENTENCE, TOOL } from '../guests/texts.ts';
 import type { Side } from '../measure/rounds.ts';

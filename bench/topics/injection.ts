@@ -1,4 +1,4 @@
-import type { InjectedTools } from '../../src/chat/injected-tools.ts';
+import type { InjectedTools } from '../../src/agent/chat/injected-tools.ts';
 import { type McpHost, openMcpHost } from '../guests/mcp-host.ts';
 import { interleave } from '../measure/rounds.ts';
 import { goal, type Row, rowFrom } from '../measure/row.ts';

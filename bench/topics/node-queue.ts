@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
-import { EmbeddedQueue } from '../../src/queue/embedded/embedded-queue.ts';
+import { EmbeddedQueue } from '../../src/server/queue/embedded/embedded-queue.ts';
 import { requireBuild } from '../guests/built.ts';
 import { hello, openHelloNode } from '../guests/hello-node.ts';
 import { goal, type Row, rowFrom } from '../measure/row.ts';

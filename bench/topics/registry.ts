@@ -4,11 +4,11 @@ import { closeSync, fsyncSync, mkdtempSync, openSync, rmSync, writeSync } from '
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { RegistryCache } from '../../src/registry/cache.ts';
-import { inProcessSource } from '../../src/sms/store/in-process-source.ts';
-import { createMemoryStore } from '../../src/sms/store/memory-store.ts';
-import { sampleRecord } from '../../test/protocol/record-samples.ts';
-import { largeRegistryId } from '../../test/sms/large-registry.ts';
+import { RegistryCache } from '../../src/registry-client/cache.ts';
+import { inProcessSource } from '../../src/registry-client/in-process-source.ts';
+import { createMemoryStore } from '../../src/server/store/memory-store.ts';
+import { largeRegistryId } from '../../test/registry/large-registry.ts';
+import { sampleRecord } from '../../test/server/records/record-samples.ts';
 import { openSms, type SmsProcess } from '../guests/sms-process.ts';
 import { goal, type Row, rowWithRatios } from '../measure/row.ts';
 import { median } from '../measure/statistics.ts';

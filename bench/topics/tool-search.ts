@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
 import { forEachServer, withServer } from '../../scripts/peers/list-servers.ts';
 import { searchedServers } from '../../scripts/peers/searched-servers.ts';
-import { ToolIndex } from '../../src/mcp/search/tool-index.ts';
-import { type NamedSearchedTool, ToolSearch } from '../../src/mcp/search/tool-search.ts';
+import { ToolIndex } from '../../src/agent/mcp/search/tool-index.ts';
+import { type NamedSearchedTool, ToolSearch } from '../../src/agent/mcp/search/tool-search.ts';
 import { goal, notMeasured, type Row, type RowText, rowFrom } from '../measure/row.ts';
 import type { Topic } from './topic.ts';
 

@@ -1,4 +1,4 @@
-import { McpCall } from '../../src/fd/mcp-entries.ts';
+import { McpCall } from '../../src/runtime/guest/descriptors/mcp-entries.ts';
 import { BenchGuest, type BenchGuestOptions } from '../guests/bench-guest.ts';
 import { interleave, type Side } from '../measure/rounds.ts';
 import { goal, rowFrom } from '../measure/row.ts';

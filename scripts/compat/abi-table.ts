@@ -1,7 +1,15 @@
 import { readFileSync } from 'node:fs';
-import { abiVersion, type Call, calls, FRAME_BYTES, LOG_BYTES, MAX_STREAMS, NAME_BYTES } from '../../src/abi/calls.ts';
-import { errno } from '../../src/abi/errno.ts';
-import { features } from '../../src/hostcalls/system.ts';
+import {
+  abiVersion,
+  type Call,
+  calls,
+  FRAME_BYTES,
+  LOG_BYTES,
+  MAX_STREAMS,
+  NAME_BYTES,
+} from '../../src/runtime/abi/calls.ts';
+import { errno } from '../../src/runtime/abi/errno.ts';
+import { features } from '../../src/runtime/guest/hostcalls/system.ts';
 
 const header = new URL('../../guest-examples/c/spear.h', import.meta.url);
 

@@ -2,13 +2,13 @@ import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { EtcdConfig } from '../../src/config/sms/etcd.ts';
-import type { StoreStamps } from '../../src/protocol/record-kind.ts';
-import { EtcdClient } from '../../src/sms/etcd/etcd-client.ts';
-import { EtcdKeys, textOf } from '../../src/sms/etcd/etcd-keys.ts';
-import { openEtcdStore } from '../../src/sms/etcd/etcd-store.ts';
-import type { KeptRegistry } from '../../src/sms/store/kept-registry.ts';
-import { openSqliteStore } from '../../src/sms/store/sqlite-store.ts';
-import type { RegistryStore } from '../../src/sms/store/store.ts';
+import type { StoreStamps } from '../../src/server/records/record-kind.ts';
+import { EtcdClient } from '../../src/server/store/etcd/etcd-client.ts';
+import { EtcdKeys, textOf } from '../../src/server/store/etcd/etcd-keys.ts';
+import { openEtcdStore } from '../../src/server/store/etcd/etcd-store.ts';
+import type { KeptRegistry } from '../../src/server/store/kept-registry.ts';
+import { openSqliteStore } from '../../src/server/store/sqlite-store.ts';
+import type { RegistryStore } from '../../src/server/store/store.ts';
 import { startEtcd } from '../engines/etcd-cluster.ts';
 
 /** More records than one transaction takes, so that the store moves the kind to a new space. */

@@ -2,7 +2,7 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } f
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { RunRecord, RunStatus } from '../../src/protocol/run.ts';
+import type { RunRecord, RunStatus } from '../../src/server/records/run.ts';
 import { root, type Serving, type Stage } from '../demo-stage.ts';
 
 const WAIT_MS = 60_000;

@@ -1,7 +1,7 @@
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { openSqliteStore } from '../../src/sms/store/sqlite-store.ts';
+import { openSqliteStore } from '../../src/server/store/sqlite-store.ts';
 import { root, type Serving, Stage } from '../demo-stage.ts';
 import {
   AUDIT_KEY,

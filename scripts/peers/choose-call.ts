@@ -1,5 +1,5 @@
+import type { ToolDescriptor } from '../../src/agent/mcp/client/tool-list.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/base/json.ts';
-import type { ToolDescriptor } from '../../src/pool/tool-list.ts';
 
 export interface ChosenCall {
   readonly tool: string;

@@ -5,7 +5,7 @@ import {
   type Transport,
 } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import type { ToolboxServer } from '../../src/mcp/toolbox-server.ts';
+import type { ToolboxServer } from '../../src/agent/mcp/toolbox-server.ts';
 
 const LIST_TIMEOUT_MS = 60_000;
 const PATH = '/usr/local/bin:/usr/bin:/bin';

@@ -1,12 +1,12 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { openPool } from '../../src/agent/mcp/client/open-pool.ts';
+import type { McpPool } from '../../src/agent/mcp/client/pool.ts';
+import type { PoolLog } from '../../src/agent/mcp/client/pool-log.ts';
+import { type ToolboxServer, toRecords } from '../../src/agent/mcp/toolbox-server.ts';
 import { errorText } from '../../src/base/error-text.ts';
-import { type ToolboxServer, toRecords } from '../../src/mcp/toolbox-server.ts';
-import { openPool } from '../../src/pool/open-pool.ts';
-import type { McpPool } from '../../src/pool/pool.ts';
-import type { PoolLog } from '../../src/pool/pool-log.ts';
-import type { McpServerRecord } from '../../src/protocol/record.ts';
+import type { McpServerRecord } from '../../src/server/records/record.ts';
 import type { RealServer } from './real-server.ts';
 import { startServer } from './start-server.ts';
 

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ToolboxServer } from '../../src/mcp/toolbox-server.ts';
+import type { ToolboxServer } from '../../src/agent/mcp/toolbox-server.ts';
 import { installServer } from './install-server.ts';
 import { FOLDER, PORT, type RealServer } from './real-server.ts';
 

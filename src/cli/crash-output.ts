@@ -1,5 +1,5 @@
 import { visibleLines } from '../base/visible-text.ts';
-import { knownSecrets } from '../secrets/redactor.ts';
+import { knownSecrets } from '../server/secrets/redactor.ts';
 
 const MAX_CAUSES = 5;
 

@@ -1,10 +1,10 @@
-import { abiVersion } from '../abi/calls.ts';
-import { AUDIT_VERSION } from '../audit/event.ts';
-import { JOURNAL_FORMAT } from '../protocol/journal.ts';
-import { RUNS_FORMAT } from '../queue/embedded/schema.ts';
-import { REGISTRY_FORMAT } from '../sms/store/sqlite-schema.ts';
-import { NODE_BACKUP_FORMAT } from '../spearlet/backup/node-archive.ts';
-import { TASKS_FORMAT } from '../spearlet/task-store.ts';
+import { NODE_BACKUP_FORMAT } from '../node/backup/node-archive.ts';
+import { TASKS_FORMAT } from '../node/task-store.ts';
+import { abiVersion } from '../runtime/abi/calls.ts';
+import { JOURNAL_FORMAT } from '../runtime/durable/journal.ts';
+import { AUDIT_VERSION } from '../server/audit/event.ts';
+import { RUNS_FORMAT } from '../server/queue/embedded/schema.ts';
+import { REGISTRY_FORMAT } from '../server/store/sqlite-schema.ts';
 
 /** Versions of the formats that this package writes. It reads these and the older ones. */
 export const formats = {

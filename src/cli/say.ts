@@ -1,5 +1,5 @@
 import { visible } from '../base/visible-text.ts';
-import { knownSecrets } from '../secrets/redactor.ts';
+import { knownSecrets } from '../server/secrets/redactor.ts';
 import type { ProgramOutput } from './run-program.ts';
 
 /** Output of a command that runs no guest: redacted, and without control characters on stderr. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { isSecretReference, SECRET_REFERENCE_HELP } from '../secrets/secret.ts';
+import { isSecretReference, SECRET_REFERENCE_HELP } from '../server/secrets/secret.ts';
 import { argumentForms, auditFailureModes, auditLimitSpecs } from './host/audit.ts';
 import { strictTable } from './strict-table.ts';
 

@@ -1,5 +1,5 @@
-import { looksLikeCredential } from '../protocol/record-credentials.ts';
-import { Secret } from '../secrets/secret.ts';
+import { looksLikeCredential } from '../server/records/record-credentials.ts';
+import { Secret } from '../server/secrets/secret.ts';
 
 /** The value of a header: a title or a version is kept from messages about its receiver, but is no secret to the rest of the host. */
 export function headerSecret(header: string, value: string): Secret {

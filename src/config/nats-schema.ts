@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { isSecretReference, SECRET_REFERENCE_HELP } from '../secrets/secret.ts';
+import { isSecretReference, SECRET_REFERENCE_HELP } from '../server/secrets/secret.ts';
 import { strictTable } from './strict-table.ts';
 import { plainName } from './task/schema.ts';
 

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { resolveSecret, type Secret, SecretError, type SecretSources } from '../secrets/secret.ts';
+import { resolveSecret, type Secret, SecretError, type SecretSources } from '../server/secrets/secret.ts';
 import { ConfigError } from './config-error.ts';
 import type { ConfigFile } from './config-file.ts';
 import { isLoopbackHost } from './sms/address.ts';

@@ -1,4 +1,4 @@
-import { resolveSecret, type Secret, SecretError, type SecretSources } from '../secrets/secret.ts';
+import { resolveSecret, type Secret, SecretError, type SecretSources } from '../server/secrets/secret.ts';
 import { ConfigError } from './config-error.ts';
 
 /** A shorter key can be found by trying. */

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { isHeaderValue } from '../base/http-header.ts';
-import type { LimitSpec } from '../protocol/limits.ts';
-import { resolveSecret, type Secret, SecretError, type SecretSources } from '../secrets/secret.ts';
+import type { LimitSpec } from '../runtime/port/limits.ts';
+import { resolveSecret, type Secret, SecretError, type SecretSources } from '../server/secrets/secret.ts';
 import {
   ENDPOINT,
   headerVariables,

@@ -1,4 +1,4 @@
-import type { FieldProblemJson, MeJson } from '../../protocol/console-api.ts';
+import type { FieldProblemJson, MeJson } from '../registry/console-api.ts';
 
 /** How long an answer may take; the test of a server takes as long as its timeouts let it. */
 const TIMEOUT_MS = 20_000;

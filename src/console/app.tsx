@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useState } from 'preact/hooks';
-import type { MeJson } from '../../protocol/console-api.ts';
+import type { MeJson } from '../registry/console-api.ts';
 import { type ApiError, hasToken, readMe, rememberToken, whenSignedOut } from './api.ts';
 import { useLink, useRoute, useTick } from './hooks.ts';
 import { live } from './live.ts';

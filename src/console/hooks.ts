@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import type { LiveTopic } from '../../protocol/console-api.ts';
+import type { LiveTopic } from '../registry/console-api.ts';
 import { ApiError, get } from './api.ts';
 import { type LinkState, live } from './live.ts';
 

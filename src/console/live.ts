@@ -1,4 +1,4 @@
-import { type LiveJson, type LiveTopic, liveTopics } from '../../protocol/console-api.ts';
+import { type LiveJson, type LiveTopic, liveTopics } from '../registry/console-api.ts';
 import { ApiError, authHeaders, signedOut } from './api.ts';
 
 /** Heartbeats come every five seconds: after this silence nobody is there. */

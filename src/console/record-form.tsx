@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
-import type { FieldProblemJson } from '../../protocol/console-api.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
+import type { FieldProblemJson } from '../registry/console-api.ts';
 import { Told } from './text.tsx';
 
 const REFERENCE = '$' + '{ENV:MCP_NAME} is resolved on the node';

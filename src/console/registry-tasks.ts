@@ -1,5 +1,5 @@
-import type { JsonObject } from '../../base/json.ts';
-import type { TaskRevision } from '../../protocol/task.ts';
+import type { JsonObject } from '../base/json.ts';
+import type { TaskRevision } from '../server/records/task.ts';
 import { get } from './api.ts';
 
 /** A task as the matrix asks about it. */

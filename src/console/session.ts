@@ -1,4 +1,4 @@
-import type { MeJson } from '../../protocol/console-api.ts';
+import type { MeJson } from '../registry/console-api.ts';
 
 type Who = MeJson | null;
 

@@ -1,4 +1,4 @@
-import { type StopRecord, stopTarget } from '../../protocol/stop.ts';
+import { type StopRecord, stopTarget } from '../server/records/stop.ts';
 import { useResource } from './hooks.ts';
 import { counted } from './numbers.ts';
 import { Told } from './text.tsx';

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
-import { startOf } from '../../base/cut-text.ts';
-import { visible, visibleLines } from '../../base/visible-text.ts';
+import { startOf } from '../base/cut-text.ts';
+import { visible, visibleLines } from '../base/visible-text.ts';
 
 /** What fits into a line of a list. */
 const LINE_CHARS = 300;

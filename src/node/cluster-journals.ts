@@ -1,12 +1,12 @@
-import type { JournalPlace } from '../journal/journal-place.ts';
-import type { Timeline } from '../journal/timeline-entry.ts';
-import { SubjectJournal } from '../queue/nats/journal-writer.ts';
-import { NatsJournals } from '../queue/nats/nats-journals.ts';
-import type { NatsQueue } from '../queue/nats/nats-queue.ts';
-import { journalSubject } from '../queue/nats/subjects.ts';
-import type { Claim } from '../queue/run-queue.ts';
 import type { JournalMode, JournalOption } from '../run/journal-option.ts';
-import type { Secret } from '../secrets/secret.ts';
+import type { JournalPlace } from '../runtime/durable/journal-place.ts';
+import { SubjectJournal } from '../server/queue/nats/journal-writer.ts';
+import { NatsJournals } from '../server/queue/nats/nats-journals.ts';
+import type { NatsQueue } from '../server/queue/nats/nats-queue.ts';
+import { journalSubject } from '../server/queue/nats/subjects.ts';
+import type { Claim } from '../server/queue/run-queue.ts';
+import type { Secret } from '../server/secrets/secret.ts';
+import type { Timeline } from '../server/timeline/timeline-entry.ts';
 import { type EarlierAttempt, earlierOf, type RunJournals, shownTimeline } from './run-journals.ts';
 
 /** Journals that every node of a cluster can go on with. */

@@ -1,8 +1,8 @@
 import { backoffMs } from '../base/backoff.ts';
 import { errorText } from '../base/error-text.ts';
-import type { StopRecord } from '../protocol/stop.ts';
-import type { Claim, Line, RunEnding, RunQueue } from '../queue/run-queue.ts';
-import type { ServiceLog } from '../sms/service-log.ts';
+import type { ServiceLog } from '../server/log/service-log.ts';
+import type { Claim, Line, RunEnding, RunQueue } from '../server/queue/run-queue.ts';
+import type { StopRecord } from '../server/records/stop.ts';
 import { faultOf, retryOf } from './host-failure.ts';
 import { type NodeStops, noStops } from './node-stops.ts';
 import type { ParkedRun } from './parked-runs.ts';

@@ -2,16 +2,16 @@ import { hash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Backoff, backoffMs } from '../base/backoff.ts';
 import { errorText } from '../base/error-text.ts';
-import { limitSpecs } from '../protocol/limits.ts';
-import { type TaskRevision, taskId } from '../protocol/task.ts';
-import { type TaskRecord, taskKind } from '../protocol/task-kind.ts';
-import { KindCache } from '../registry/kind-cache.ts';
-import type { RegistryChange } from '../registry/snapshot.ts';
-import type { TaskPort } from '../registry/task-port.ts';
-import type { ServiceLog } from '../sms/service-log.ts';
-import { type Admission, placementProblem } from '../tasks/admit-task.ts';
-import type { Blobs } from '../tasks/blobs.ts';
-import type { NamedTask } from '../tasks/task-book.ts';
+import { KindCache } from '../registry-client/kind-cache.ts';
+import type { RegistryChange } from '../registry-client/snapshot.ts';
+import type { TaskPort } from '../registry-client/task-port.ts';
+import { limitSpecs } from '../runtime/port/limits.ts';
+import type { ServiceLog } from '../server/log/service-log.ts';
+import { type TaskRevision, taskId } from '../server/records/task.ts';
+import { type TaskRecord, taskKind } from '../server/records/task-kind.ts';
+import { type Admission, placementProblem } from '../server/tasks/admit-task.ts';
+import type { Blobs } from '../server/tasks/blobs.ts';
+import type { NamedTask } from '../server/tasks/task-book.ts';
 import type { TaskStore } from './task-store.ts';
 
 export interface FollowedTasksOptions {

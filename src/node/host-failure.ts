@@ -1,6 +1,6 @@
 import { errorText } from '../base/error-text.ts';
 import { exhaustedResource, systemErrorOf } from '../base/system-error.ts';
-import { JournalError } from '../journal/journal-error.ts';
+import { JournalError } from '../runtime/durable/journal-error.ts';
 
 /** A file that cannot be read or written this many times, since the node started, will not recover by itself. */
 const MAX_IO_ERRORS = 3;

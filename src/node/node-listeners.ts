@@ -5,9 +5,9 @@ import { writePrivateFile } from '../base/private-file.ts';
 import type { NodeFiles } from '../config/node/paths.ts';
 import { privateDirectoryProblem } from '../config/private-directory.ts';
 import type { ListenAddress } from '../config/sms/address.ts';
-import type { TlsMaterial } from '../sms/bind.ts';
-import type { ConnectionLimits } from '../sms/connections.ts';
-import { type HttpServer, startHttpServer } from '../sms/http/http-server.ts';
+import type { TlsMaterial } from '../server/http/bind.ts';
+import type { ConnectionLimits } from '../server/http/connections.ts';
+import { type HttpServer, startHttpServer } from '../server/http/http-server.ts';
 
 const PRIVATE_DIRECTORY = 0o700;
 const PRIVATE_SOCKET = 0o600;

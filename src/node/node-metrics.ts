@@ -1,6 +1,6 @@
-import { createMetrics, type Metrics } from '../metrics/metrics.ts';
-import { openPrometheusMeters } from '../metrics/prometheus.ts';
-import type { QueueFacts } from '../queue/run-queue.ts';
+import type { QueueFacts } from '../server/queue/run-queue.ts';
+import { createMetrics, type Metrics } from '../server/telemetry/metrics.ts';
+import { openPrometheusMeters } from '../server/telemetry/prometheus.ts';
 
 /** What the gauges show; read when somebody asks. */
 export interface NodeFacts {

@@ -1,6 +1,6 @@
-import { type ActiveStops, appliesToNode, type StoppableRun, stopOfRun } from '../policy/stops.ts';
-import type { StopRecord } from '../protocol/stop.ts';
-import type { KindCache } from '../registry/kind-cache.ts';
+import { type ActiveStops, appliesToNode, type StoppableRun, stopOfRun } from '../agent/policy/stops.ts';
+import type { KindCache } from '../registry-client/kind-cache.ts';
+import type { StopRecord } from '../server/records/stop.ts';
 
 const none: ActiveStops = new Map();
 

@@ -1,14 +1,14 @@
 import type { NodeFiles } from '../config/node/paths.ts';
-import { hasEnded, runStatuses } from '../protocol/run.ts';
-import type { TaskRevision } from '../protocol/task.ts';
-import type { RunQueue } from '../queue/run-queue.ts';
 import type { SmsPlatform } from '../run/open-sms.ts';
-import type { ServiceLog } from '../sms/service-log.ts';
-import type { Admission } from '../tasks/admit-task.ts';
-import { Blobs } from '../tasks/blobs.ts';
-import type { NamedTask } from '../tasks/task-book.ts';
-import { loadTaskDirectory } from '../tasks/task-directory.ts';
-import { TaskRequests } from '../tasks/task-requests.ts';
+import type { ServiceLog } from '../server/log/service-log.ts';
+import type { RunQueue } from '../server/queue/run-queue.ts';
+import { hasEnded, runStatuses } from '../server/records/run.ts';
+import type { TaskRevision } from '../server/records/task.ts';
+import { TaskRequests } from '../server/routes/task-requests.ts';
+import type { Admission } from '../server/tasks/admit-task.ts';
+import { Blobs } from '../server/tasks/blobs.ts';
+import type { NamedTask } from '../server/tasks/task-book.ts';
+import { loadTaskDirectory } from '../server/tasks/task-directory.ts';
 import { FollowedTasks } from './followed-tasks.ts';
 import { TaskStore } from './task-store.ts';
 

@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { SharedApprovals } from '../agent/approvals/shared-approvals.ts';
 import { errorText } from '../base/error-text.ts';
-import type { ParkedFor, RunQueue } from '../queue/run-queue.ts';
-import type { SharedApprovals } from '../registry/shared-approvals.ts';
-import type { ServiceLog } from '../sms/service-log.ts';
+import type { ServiceLog } from '../server/log/service-log.ts';
+import type { ParkedFor, RunQueue } from '../server/queue/run-queue.ts';
 import { type NodeStops, noStops } from './node-stops.ts';
 import { WakeTimes } from './wake-times.ts';
 

@@ -1,10 +1,10 @@
 import { errorText } from '../base/error-text.ts';
-import type { Identity } from '../protocol/people.ts';
-import type { IdentityPort } from '../registry/identity-port.ts';
-import { PeerRates } from '../sms/peer-rates.ts';
-import { identityOfToken } from '../sms/people/oidc/identity-of-token.ts';
-import { looksSigned, readSignedToken } from '../sms/people/oidc/signed-token.ts';
-import { tokenForm } from '../sms/people/token-text.ts';
+import type { IdentityPort } from '../registry-client/identity-port.ts';
+import { PeerRates } from '../server/http/peer-rates.ts';
+import { identityOfToken } from '../server/identity/oidc/identity-of-token.ts';
+import { looksSigned, readSignedToken } from '../server/identity/oidc/signed-token.ts';
+import { tokenForm } from '../server/identity/token-text.ts';
+import type { Identity } from '../server/records/permissions.ts';
 
 /** How long an answer of the registry holds: a token that was revoked is refused after this time at the latest. */
 export const IDENTITY_CACHE_MS = 5_000;

@@ -1,9 +1,9 @@
-import { parseTaskPolicy } from '../policy/task-policy.ts';
-import { type TaskRevision, taskId } from '../protocol/task.ts';
-import type { RegistryCache } from '../registry/cache.ts';
+import { parseTaskPolicy } from '../agent/policy/task-policy.ts';
+import type { RegistryCache } from '../registry-client/cache.ts';
 import type { RunRegistry } from '../run/open-registry.ts';
-import { HttpProblem } from '../sms/http/problem.ts';
-import type { NamedTask, Task } from '../tasks/task-book.ts';
+import { HttpProblem } from '../server/http/problem.ts';
+import { type TaskRevision, taskId } from '../server/records/task.ts';
+import type { NamedTask, Task } from '../server/tasks/task-book.ts';
 import type { NodeTasks } from './node-tasks.ts';
 
 const RETRY_AFTER_S = '5';

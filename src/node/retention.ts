@@ -1,6 +1,6 @@
 import { errorText } from '../base/error-text.ts';
-import type { RunQueue } from '../queue/run-queue.ts';
-import type { ServiceLog } from '../sms/service-log.ts';
+import type { ServiceLog } from '../server/log/service-log.ts';
+import type { RunQueue } from '../server/queue/run-queue.ts';
 import type { RunJournals } from './run-journals.ts';
 
 const EVERY_MS = 10 * 60_000;

@@ -1,7 +1,7 @@
-import { totalTokens } from '../chat/budgeted-backend.ts';
-import { hasEnded, type RunRecord } from '../protocol/run.ts';
-import type { RunQueue } from '../queue/run-queue.ts';
-import { type RunReport, runReportLimits } from '../registry/run-report.ts';
+import { totalTokens } from '../agent/chat/budgeted-backend.ts';
+import { type RunReport, runReportLimits } from '../registry-client/run-report.ts';
+import type { RunQueue } from '../server/queue/run-queue.ts';
+import { hasEnded, type RunRecord } from '../server/records/run.ts';
 
 /** How often as many as are told may be remembered meanwhile. */
 const SLACK = 4;

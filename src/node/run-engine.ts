@@ -1,11 +1,11 @@
 import type { CompiledHostConfig } from '../config/host/host-config.ts';
 import { queueAddress } from '../config/nats.ts';
 import type { NodeFiles } from '../config/node/paths.ts';
-import { EmbeddedQueue } from '../queue/embedded/embedded-queue.ts';
-import type { EventSender } from '../queue/nats/event-sender.ts';
-import { AllRunEvents, type RunEventSource } from '../queue/run-events.ts';
-import type { Claim, RunQueue } from '../queue/run-queue.ts';
-import type { ServiceLog } from '../sms/service-log.ts';
+import type { ServiceLog } from '../server/log/service-log.ts';
+import { EmbeddedQueue } from '../server/queue/embedded/embedded-queue.ts';
+import type { EventSender } from '../server/queue/nats/event-sender.ts';
+import { AllRunEvents, type RunEventSource } from '../server/queue/run-events.ts';
+import type { Claim, RunQueue } from '../server/queue/run-queue.ts';
 import { FileJournals, type RunJournals } from './run-journals.ts';
 
 /** What keeps the runs of a node, or of all nodes of a cluster. */
@@ -48,10 +48,10 @@ async function openCluster({ host, log }: EngineOptions, address: string, events
   const { nats, node } = host;
   const { servers, tls, replicas } = queueAddress(address, '--queue', nats);
   const [{ openNats }, { NatsQueue }, { NatsEvents }, { EventSender }, { ClusterJournals }] = await Promise.all([
-    import('../queue/nats/connect.ts'),
-    import('../queue/nats/nats-queue.ts'),
-    import('../queue/nats/nats-events.ts'),
-    import('../queue/nats/event-sender.ts'),
+    import('../server/queue/nats/connect.ts'),
+    import('../server/queue/nats/nats-queue.ts'),
+    import('../server/queue/nats/nats-events.ts'),
+    import('../server/queue/nats/event-sender.ts'),
     import('./cluster-journals.ts'),
   ]);
   const onStatus = (status: string) => log('warn', 'nats', { status });

@@ -3,16 +3,16 @@ import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { errorCode } from '../base/error-text.ts';
 import { isJsonObject, type JsonObject } from '../base/json.ts';
-import { journalKey } from '../journal/block-cipher.ts';
-import { JournalError, JournalHeaderMissing } from '../journal/journal-error.ts';
-import { type ReadJournal, readJournal, requireEncrypted } from '../journal/read-journal.ts';
-import { timelineOf } from '../journal/timeline.ts';
-import type { Timeline } from '../journal/timeline-entry.ts';
-import type { EndRecord, TimedRecord } from '../protocol/journal.ts';
-import type { RunCost } from '../protocol/run.ts';
-import type { Claim } from '../queue/run-queue.ts';
 import type { JournalMode, JournalOption } from '../run/journal-option.ts';
-import type { Secret } from '../secrets/secret.ts';
+import { journalKey } from '../runtime/durable/block-cipher.ts';
+import type { EndRecord, TimedRecord } from '../runtime/durable/journal.ts';
+import { JournalError, JournalHeaderMissing } from '../runtime/durable/journal-error.ts';
+import { type ReadJournal, readJournal, requireEncrypted } from '../runtime/durable/read-journal.ts';
+import type { Claim } from '../server/queue/run-queue.ts';
+import type { RunCost } from '../server/records/run.ts';
+import type { Secret } from '../server/secrets/secret.ts';
+import { timelineOf } from '../server/timeline/timeline.ts';
+import type { Timeline } from '../server/timeline/timeline-entry.ts';
 
 const PRIVATE_DIRECTORY = 0o700;
 /** Journals are spread over folders by the end of their names, so that none holds too many. */

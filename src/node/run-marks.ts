@@ -1,9 +1,9 @@
 import { errorText } from '../base/error-text.ts';
-import type { RunDegradation } from '../protocol/run.ts';
-import type { AttemptEvents } from '../queue/run-events.ts';
-import type { Claim, RunQueue } from '../queue/run-queue.ts';
 import type { WaitingApproval } from '../run/long-waits.ts';
-import type { ServiceLog } from '../sms/service-log.ts';
+import type { ServiceLog } from '../server/log/service-log.ts';
+import type { AttemptEvents } from '../server/queue/run-events.ts';
+import type { Claim, RunQueue } from '../server/queue/run-queue.ts';
+import type { RunDegradation } from '../server/records/run.ts';
 
 export interface RunMarksOptions {
   readonly queue: Pick<RunQueue, 'mark'>;

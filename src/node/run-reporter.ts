@@ -1,13 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from '../base/backoff.ts';
 import { errorText } from '../base/error-text.ts';
-import { boundedPicture, timelinePicture } from '../journal/timeline-picture.ts';
-import type { RunRecord } from '../protocol/run.ts';
-import type { RunQueue } from '../queue/run-queue.ts';
-import { type RunReportTarget, type RunTimelineReport, runReportLimits } from '../registry/run-report.ts';
+import { type RunReportTarget, type RunTimelineReport, runReportLimits } from '../registry-client/run-report.ts';
 import type { RunRegistry } from '../run/open-registry.ts';
 import { nodeId } from '../run/report-node.ts';
-import type { ServiceLog } from '../sms/service-log.ts';
+import type { ServiceLog } from '../server/log/service-log.ts';
+import type { RunQueue } from '../server/queue/run-queue.ts';
+import type { RunRecord } from '../server/records/run.ts';
+import { boundedPicture, timelinePicture } from '../server/timeline/timeline-picture.ts';
 import { RunBoard } from './run-board.ts';
 import type { RunJournals } from './run-journals.ts';
 import type { TaskStore } from './task-store.ts';

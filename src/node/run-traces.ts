@@ -1,9 +1,9 @@
-import type { RunRecord } from '../protocol/run.ts';
-import { taskId } from '../protocol/task.ts';
-import type { Claim, RunEnding } from '../queue/run-queue.ts';
 import { agentAttributes } from '../run/run-trace.ts';
-import type { RunTracing, Tracer } from '../telemetry/span.ts';
-import { parseTraceparent, type SpanContext, traceOfRun } from '../telemetry/trace-context.ts';
+import type { Claim, RunEnding } from '../server/queue/run-queue.ts';
+import type { RunRecord } from '../server/records/run.ts';
+import { taskId } from '../server/records/task.ts';
+import type { RunTracing, Tracer } from '../server/telemetry/span.ts';
+import { parseTraceparent, type SpanContext, traceOfRun } from '../server/telemetry/trace-context.ts';
 
 /**
  * The spans of runs, from their submission to their end. The one that is all of a run has an id that anybody can tell

@@ -1,24 +1,24 @@
 import { join } from 'node:path';
-import { openAuditLog } from '../audit/log.ts';
+import { SharedApprovals } from '../agent/approvals/shared-approvals.ts';
 import { componentCacheDirectory } from '../config/cache-directory.ts';
 import { ConfigError } from '../config/config-error.ts';
 import type { CompiledHostConfig } from '../config/host/host-config.ts';
 import { nodeFiles } from '../config/node/paths.ts';
 import { processEnvironment } from '../config/process-environment.ts';
 import { isLoopbackHost, parseListenAddress } from '../config/sms/address.ts';
-import type { Metrics } from '../metrics/metrics.ts';
-import { SharedApprovals } from '../registry/shared-approvals.ts';
 import { nodeOptions } from '../run/node-options.ts';
 import { openRunRegistry, type RegistryOptions, type RegistryWords, type RunRegistry } from '../run/open-registry.ts';
 import { RegistryServers } from '../run/registry-servers.ts';
 import { nodeId } from '../run/report-node.ts';
-import { GuestThreads } from '../run/threads/guest-threads.ts';
-import { CallerLimits } from '../sms/http/caller-limits.ts';
-import { runRoutes } from '../sms/runs/run-routes.ts';
-import { ServedCertificate } from '../sms/served-certificate.ts';
-import type { ServiceLog } from '../sms/service-log.ts';
-import { noTrail } from '../sms/trail/sms-trail.ts';
-import type { Telemetry } from '../telemetry/telemetry.ts';
+import { GuestThreads } from '../runtime/host/guest-threads.ts';
+import { openAuditLog } from '../server/audit/log.ts';
+import { noTrail } from '../server/audit/sms-trail.ts';
+import { CallerLimits } from '../server/http/caller-limits.ts';
+import { ServedCertificate } from '../server/http/served-certificate.ts';
+import type { ServiceLog } from '../server/log/service-log.ts';
+import { runRoutes } from '../server/routes/run-routes.ts';
+import type { Metrics } from '../server/telemetry/metrics.ts';
+import type { Telemetry } from '../server/telemetry/telemetry.ts';
 import { removeCopies } from './backup/node-backup.ts';
 import { refuseInterruptedRestore } from './backup/node-restore.ts';
 import { descriptorLimit, descriptorProblem } from './descriptor-limit.ts';
@@ -298,7 +298,7 @@ async function openServers(
 /** Loaded only where somebody collects traces or metrics. */
 async function openTelemetryOf({ host, log }: SpearletOptions, metrics: NodeMetrics): Promise<Telemetry | null> {
   if (host.telemetry === null) return null;
-  const { openTelemetry } = await import('../telemetry/telemetry.ts');
+  const { openTelemetry } = await import('../server/telemetry/telemetry.ts');
   const telemetry = openTelemetry(host.telemetry, 'spearlet', (message) => log('warn', 'telemetry', { message }));
   if (metrics.guests.collect !== null) telemetry.pushMetrics(metrics.guests.collect);
   return telemetry;

@@ -1,20 +1,20 @@
 import { join } from 'node:path';
-import type { AuditSink } from '../audit/event.ts';
-import { noAudit } from '../audit/event.ts';
-import type { AuditLog } from '../audit/log.ts';
-import { BackendSet } from '../chat/backends/open-backend.ts';
+import { BackendSet } from '../agent/chat/backends/open-backend.ts';
+import { parseTaskPolicy } from '../agent/policy/task-policy.ts';
 import type { CompiledHostConfig } from '../config/host/host-config.ts';
-import type { Metrics } from '../metrics/metrics.ts';
-import { parseTaskPolicy } from '../policy/task-policy.ts';
-import { compileLimits, type Limits } from '../protocol/limits.ts';
-import { type TaskRevision, taskId } from '../protocol/task.ts';
-import type { ApprovalPort } from '../registry/approval-port.ts';
+import type { ApprovalPort } from '../registry-client/approval-port.ts';
 import type { FindBackend } from '../run/choose-backend.ts';
 import { libraryWords } from '../run/library-words.ts';
 import { nodeOptions } from '../run/node-options.ts';
 import { type OpenMcp, openTaskMcp } from '../run/open-mcp.ts';
 import type { RegistryServers } from '../run/registry-servers.ts';
-import type { ServiceLog } from '../sms/service-log.ts';
+import { compileLimits, type Limits } from '../runtime/port/limits.ts';
+import type { AuditSink } from '../server/audit/event.ts';
+import { noAudit } from '../server/audit/event.ts';
+import type { AuditLog } from '../server/audit/log.ts';
+import type { ServiceLog } from '../server/log/service-log.ts';
+import { type TaskRevision, taskId } from '../server/records/task.ts';
+import type { Metrics } from '../server/telemetry/metrics.ts';
 import type { NodeTasks } from './node-tasks.ts';
 
 /** What runs of one revision of a task share, while there are any. */

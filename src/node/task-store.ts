@@ -1,7 +1,7 @@
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite';
 import { copyDatabase, inTransaction, namingDamage, openExclusively, whyNotStored } from '../base/sqlite-file.ts';
-import { type TaskContent, type TaskRevision, taskId } from '../protocol/task.ts';
-import { taskContentText, taskDigest } from '../protocol/task-digest.ts';
+import { type TaskContent, type TaskRevision, taskId } from '../server/records/task.ts';
+import { taskContentText, taskDigest } from '../server/records/task-digest.ts';
 import {
   type AppliedTask,
   type NamedTask,
@@ -9,8 +9,8 @@ import {
   type TaskBook,
   unknownRevision,
   unknownTask,
-} from '../tasks/task-book.ts';
-import { TaskError } from '../tasks/task-error.ts';
+} from '../server/tasks/task-book.ts';
+import { TaskError } from '../server/tasks/task-error.ts';
 
 /** Marks a file as the tasks of a node ("SPTK"). */
 const APPLICATION_ID = 0x5350544b;

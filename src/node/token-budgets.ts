@@ -1,9 +1,14 @@
-import { budgetedBackend, type SharedLedger, type TokenAccount, type TokenLedger } from '../chat/budgeted-backend.ts';
+import {
+  budgetedBackend,
+  type SharedLedger,
+  type TokenAccount,
+  type TokenLedger,
+} from '../agent/chat/budgeted-backend.ts';
 import type { NamespaceBudgets } from '../config/host/node.ts';
-import type { TaskRevision } from '../protocol/task.ts';
-import { taskId } from '../protocol/task.ts';
-import type { RunQueue } from '../queue/run-queue.ts';
 import type { FindBackend } from '../run/choose-backend.ts';
+import type { RunQueue } from '../server/queue/run-queue.ts';
+import type { TaskRevision } from '../server/records/task.ts';
+import { taskId } from '../server/records/task.ts';
 
 /** Whose tokens a run spends. */
 export interface Spender {

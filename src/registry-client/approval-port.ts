@@ -1,4 +1,4 @@
-import type { ApprovalStatus, BoundCall } from '../protocol/approval.ts';
+import type { ApprovalStatus, BoundCall } from '../server/records/approval.ts';
 
 /** What a registry says of a request. */
 export interface FiledApproval {

@@ -1,8 +1,8 @@
-import type { RegistryView } from '../protocol/policy-layers.ts';
-import type { McpProfile } from '../protocol/profile.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
-import { serverKind } from '../protocol/server-kind.ts';
-import type { StopRecord } from '../protocol/stop.ts';
+import type { RegistryView } from '../runtime/port/policy-layers.ts';
+import type { McpProfile } from '../server/records/profile.ts';
+import type { McpServerRecord } from '../server/records/record.ts';
+import { serverKind } from '../server/records/server-kind.ts';
+import type { StopRecord } from '../server/records/stop.ts';
 import { KindCache, type KindCacheOptions } from './kind-cache.ts';
 
 export interface RegistryCacheOptions extends Omit<KindCacheOptions<McpServerRecord>, 'kind'> {

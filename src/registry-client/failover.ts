@@ -1,11 +1,11 @@
 import { Code, ConnectError } from '@connectrpc/connect';
-import type { BoundCall } from '../protocol/approval.ts';
-import type { McpProfile } from '../protocol/profile.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
-import type { RegistryListing } from '../protocol/record-events.ts';
-import type { StopRecord } from '../protocol/stop.ts';
-import type { TaskRevision } from '../protocol/task.ts';
-import type { TaskRecord } from '../protocol/task-kind.ts';
+import type { BoundCall } from '../server/records/approval.ts';
+import type { McpProfile } from '../server/records/profile.ts';
+import type { McpServerRecord } from '../server/records/record.ts';
+import type { RegistryListing } from '../server/records/record-events.ts';
+import type { StopRecord } from '../server/records/stop.ts';
+import type { TaskRevision } from '../server/records/task.ts';
+import type { TaskRecord } from '../server/records/task-kind.ts';
 import {
   ApprovalRejected,
   type AskedApproval,

@@ -1,5 +1,5 @@
-import type { IssuerDescription } from '../protocol/issuer.ts';
-import type { Identity } from '../protocol/people.ts';
+import type { IssuerDescription } from '../server/records/issuer.ts';
+import type { Identity } from '../server/records/permissions.ts';
 
 /** A registry that can say who somebody is. */
 export interface IdentityPort {

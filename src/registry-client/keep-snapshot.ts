@@ -1,4 +1,4 @@
-import type { StoreStamps } from '../protocol/record-kind.ts';
+import type { StoreStamps } from '../server/records/record-kind.ts';
 import type { KindCache } from './kind-cache.ts';
 import { writeSnapshotFile } from './snapshot-file.ts';
 

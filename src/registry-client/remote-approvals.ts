@@ -1,6 +1,6 @@
 import { type Client, Code, ConnectError, createClient, type Transport } from '@connectrpc/connect';
-import { type ApprovalStatus, approvalStatuses, type BoundCall } from '../protocol/approval.ts';
-import { ApprovalService, type Approval as WireApproval } from '../protocol/generated/sms/approval_pb.ts';
+import { ApprovalService, type Approval as WireApproval } from '../generated/proto/sms/approval_pb.ts';
+import { type ApprovalStatus, approvalStatuses, type BoundCall } from '../server/records/approval.ts';
 import {
   ApprovalRejected,
   type AskedApproval,

@@ -1,7 +1,7 @@
 import { type Client, Code, ConnectError, createClient, type Transport } from '@connectrpc/connect';
 import { isJsonObject, parseJson } from '../base/json.ts';
-import { IdentityService } from '../protocol/generated/sms/identity_pb.ts';
-import { type Identity, isRole } from '../protocol/people.ts';
+import { IdentityService } from '../generated/proto/sms/identity_pb.ts';
+import { type Identity, isRole } from '../server/records/permissions.ts';
 import type { IdentityPort } from './identity-port.ts';
 
 /** An SMS that is asked over the network who somebody is. */

@@ -1,4 +1,4 @@
-import type { RunRecord } from '../protocol/run.ts';
+import type { RunRecord } from '../server/records/run.ts';
 
 /** What a node says of one of its runs. */
 export interface RunReport

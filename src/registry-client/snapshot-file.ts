@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { isJsonObject, parseJson } from '../base/json.ts';
 import { splitOnce } from '../base/split-once.ts';
 import { privateDirectoryProblem } from '../config/private-directory.ts';
-import type { RecordKind, StoreStamps } from '../protocol/record-kind.ts';
+import type { RecordKind, StoreStamps } from '../server/records/record-kind.ts';
 import type { RegistrySnapshot, SavedSnapshot } from './snapshot.ts';
 import { restoreSnapshot } from './snapshot.ts';
 

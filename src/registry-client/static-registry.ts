@@ -1,6 +1,6 @@
-import type { RegistryView } from '../protocol/policy-layers.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
-import { serverKind } from '../protocol/server-kind.ts';
+import type { RegistryView } from '../runtime/port/policy-layers.ts';
+import type { McpServerRecord } from '../server/records/record.ts';
+import { serverKind } from '../server/records/server-kind.ts';
 import { type RegistrySnapshot, restoreSnapshot } from './snapshot.ts';
 
 /** Records that a program brings itself: one snapshot that never changes. */

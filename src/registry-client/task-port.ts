@@ -1,5 +1,5 @@
-import type { TaskRevision } from '../protocol/task.ts';
-import type { TaskRecord } from '../protocol/task-kind.ts';
+import type { TaskRevision } from '../server/records/task.ts';
+import type { TaskRecord } from '../server/records/task-kind.ts';
 import type { RegistrySource } from './source.ts';
 
 /** The tasks of a registry, as a node has them. */

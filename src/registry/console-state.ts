@@ -1,13 +1,13 @@
-import type { Approval } from '../protocol/approval.ts';
-import type { McpProfile } from '../protocol/profile.ts';
-import type { StoreStamps } from '../protocol/record-kind.ts';
-import type { StopRecord } from '../protocol/stop.ts';
-import type { TokenRecord } from '../protocol/token-record.ts';
+import type { Approval } from '../server/records/approval.ts';
+import type { McpProfile } from '../server/records/profile.ts';
+import type { StoreStamps } from '../server/records/record-kind.ts';
+import type { StopRecord } from '../server/records/stop.ts';
+import type { TokenRecord } from '../server/records/token-record.ts';
+import { type RegistryStore, StoreError } from '../server/store/store.ts';
 import { History } from './history.ts';
 import { LiveTopics } from './live-topics.ts';
 import type { NodeReports } from './node-reports.ts';
 import type { RunReports } from './run-reports.ts';
-import { type RegistryStore, StoreError } from './store/store.ts';
 
 /** A thousand nodes report many times in a second. */
 const NODES_PAUSE_MS = 1_000;

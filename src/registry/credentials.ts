@@ -1,16 +1,16 @@
 import { errorText } from '../base/error-text.ts';
 import type { SmsConfig } from '../config/sms/sms-config.ts';
-import { type Access, openAccess, PeopleAccess } from './people/access.ts';
-import { FileTokens } from './people/file-tokens.ts';
-import { NamedTokens } from './people/named-tokens.ts';
-import { type Oidc, openOidc } from './people/oidc/oidc.ts';
-import { Sessions } from './people/sessions.ts';
-import { TokenUses } from './people/token-uses.ts';
-import { Validity } from './people/validity.ts';
-import { ServedCertificate } from './served-certificate.ts';
-import type { ServiceLog } from './service-log.ts';
-import type { KeptRegistry } from './store/kept-registry.ts';
-import { ensureTokens, readTokens } from './token-files.ts';
+import { ServedCertificate } from '../server/http/served-certificate.ts';
+import { type Access, openAccess, PeopleAccess } from '../server/identity/access.ts';
+import { FileTokens } from '../server/identity/file-tokens.ts';
+import { NamedTokens } from '../server/identity/named-tokens.ts';
+import { type Oidc, openOidc } from '../server/identity/oidc/oidc.ts';
+import { Sessions } from '../server/identity/sessions.ts';
+import { ensureTokens, readTokens } from '../server/identity/token-files.ts';
+import { TokenUses } from '../server/identity/token-uses.ts';
+import { Validity } from '../server/identity/validity.ts';
+import type { ServiceLog } from '../server/log/service-log.ts';
+import type { KeptRegistry } from '../server/store/kept-registry.ts';
 
 /** Whom a registry knows, and the certificate that it shows; `reload` reads the files of both again. */
 export interface Credentials {

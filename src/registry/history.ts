@@ -1,4 +1,4 @@
-import type { HistoryJson } from '../protocol/console-api.ts';
+import type { HistoryJson } from './console-api.ts';
 import type { NodeReports } from './node-reports.ts';
 import { healthCounts, meanLatencyMs, worstHealth } from './server-health.ts';
 

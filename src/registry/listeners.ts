@@ -2,13 +2,13 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
 import { errorCode, errorText } from '../base/error-text.ts';
 import type { SmsConfig } from '../config/sms/sms-config.ts';
-import type { BoundAddress, TlsMaterial } from './bind.ts';
-import { writeEndpointFile } from './endpoint-file.ts';
+import type { BoundAddress, TlsMaterial } from '../server/http/bind.ts';
+import { writeEndpointFile } from '../server/http/endpoint-file.ts';
+import { startHttpServer } from '../server/http/http-server.ts';
+import { closeToOthers, prepareSockets } from '../server/http/local-sockets.ts';
+import type { PeerGate } from '../server/http/peer-gate.ts';
+import type { ServiceLog } from '../server/log/service-log.ts';
 import { startGrpcServer } from './grpc/grpc-server.ts';
-import { startHttpServer } from './http/http-server.ts';
-import { closeToOthers, prepareSockets } from './local-sockets.ts';
-import type { PeerGate } from './peer-gate.ts';
-import type { ServiceLog } from './service-log.ts';
 
 export interface Handlers {
   readonly grpc: (req: Http2ServerRequest, res: Http2ServerResponse) => void;

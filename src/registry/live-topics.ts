@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Listeners } from '../base/listeners.ts';
-import { type LiveJson, type LiveTopic, liveTopics } from '../protocol/console-api.ts';
+import { type LiveJson, type LiveTopic, liveTopics } from './console-api.ts';
 
 /** Which parts of the registry have changed, as numbers that only rise: whoever missed one sees it in the next. */
 export class LiveTopics {

@@ -1,14 +1,14 @@
 import { existsSync, renameSync } from 'node:fs';
-import { removeDatabase } from '../../base/sqlite-file.ts';
-import type { EtcdConfig } from '../../config/sms/etcd.ts';
-import { idOf, type StoreStamps } from '../../protocol/record-kind.ts';
-import { beginInEtcd, type NewRegistry } from '../etcd/empty-etcd.ts';
-import { openEtcdStore } from '../etcd/etcd-store.ts';
-import type { KeptRegistry } from '../store/kept-registry.ts';
-import { renewEpoch } from '../store/sqlite-backup.ts';
-import { revisionsAbove } from '../store/sqlite-epoch.ts';
-import { openSqliteStore } from '../store/sqlite-store.ts';
-import type { RegistryStore } from '../store/store.ts';
+import { removeDatabase } from '../base/sqlite-file.ts';
+import type { EtcdConfig } from '../config/sms/etcd.ts';
+import { idOf, type StoreStamps } from '../server/records/record-kind.ts';
+import { beginInEtcd, type NewRegistry } from '../server/store/etcd/empty-etcd.ts';
+import { openEtcdStore } from '../server/store/etcd/etcd-store.ts';
+import type { KeptRegistry } from '../server/store/kept-registry.ts';
+import { renewEpoch } from '../server/store/sqlite-backup.ts';
+import { revisionsAbove } from '../server/store/sqlite-epoch.ts';
+import { openSqliteStore } from '../server/store/sqlite-store.ts';
+import type { RegistryStore } from '../server/store/store.ts';
 
 /** A registry in a file, or in etcd. */
 export type RegistryPlace = { readonly file: string } | { readonly etcd: EtcdConfig };

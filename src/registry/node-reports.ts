@@ -1,7 +1,7 @@
 import { Listeners } from '../base/listeners.ts';
-import { ALL_NAMESPACES } from '../protocol/people.ts';
-import type { NodeReport, ServerReport } from '../registry/node-report.ts';
-import type { ToolReport } from '../registry/tool-list-report.ts';
+import type { NodeReport, ServerReport } from '../registry-client/node-report.ts';
+import type { ToolReport } from '../registry-client/tool-list-report.ts';
+import { ALL_NAMESPACES } from '../server/records/permissions.ts';
 import { ToolLists } from './tool-lists.ts';
 
 export interface NodeReportLimits {

@@ -1,21 +1,27 @@
+import { approvalNote } from '../agent/policy/approval-note.ts';
+import type { ApprovalRule } from '../agent/policy/approval-rules.ts';
+import { wordsFor } from '../agent/policy/layer-words.ts';
+import { parseTaskPolicy } from '../agent/policy/task-policy.ts';
+import {
+  aboutCall,
+  aboutServer,
+  explain,
+  firstDenial,
+  type LayerAnswer,
+  type PolicyQuestion,
+} from '../agent/policy/walk.ts';
 import type { JsonObject } from '../base/json.ts';
 import { Turns } from '../base/turns.ts';
 import { checkTaskDocument } from '../config/task/schema.ts';
-import { approvalNote } from '../policy/approval-note.ts';
-import type { ApprovalRule } from '../policy/approval-rules.ts';
-import { wordsFor } from '../policy/layer-words.ts';
-import { parseTaskPolicy } from '../policy/task-policy.ts';
-import { aboutCall, aboutServer, explain, firstDenial, type LayerAnswer, type PolicyQuestion } from '../policy/walk.ts';
-import type {
-  AccessJson,
-  AccessServerJson,
-  AccessTaskJson,
-  DecisionJson,
-  LayerAnswerJson,
-} from '../protocol/console-api.ts';
-import { initialSession, type RegistryView, type SessionPolicy, type TaskPolicy } from '../protocol/policy-layers.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
-import type { ToolReport } from '../registry/tool-list-report.ts';
+import type { ToolReport } from '../registry-client/tool-list-report.ts';
+import {
+  initialSession,
+  type RegistryView,
+  type SessionPolicy,
+  type TaskPolicy,
+} from '../runtime/port/policy-layers.ts';
+import type { McpServerRecord } from '../server/records/record.ts';
+import type { AccessJson, AccessServerJson, AccessTaskJson, DecisionJson, LayerAnswerJson } from './console-api.ts';
 
 /** A task as it was pasted in: the file of `--task-config`. */
 export interface AskedTask {

@@ -1,13 +1,18 @@
 import { join } from 'node:path';
 import { errorText } from '../base/error-text.ts';
-import type { McpProfile } from '../protocol/profile.ts';
-import type { StoreStamps } from '../protocol/record-kind.ts';
-import { type DirectoryResult, describeProblem, loadDirectory, PROFILES_FOLDER } from './directory.ts';
-import type { SmsMetrics } from './metrics/sms-metrics.ts';
-import type { ServiceLog } from './service-log.ts';
-import type { RegistryStore } from './store/store.ts';
-import { currentCaller } from './trail/caller.ts';
-import type { SmsTrail } from './trail/sms-trail.ts';
+import type { SmsTrail } from '../server/audit/sms-trail.ts';
+import { currentCaller } from '../server/identity/caller.ts';
+import type { ServiceLog } from '../server/log/service-log.ts';
+import type { McpProfile } from '../server/records/profile.ts';
+import type { StoreStamps } from '../server/records/record-kind.ts';
+import {
+  type DirectoryResult,
+  describeProblem,
+  loadDirectory,
+  PROFILES_FOLDER,
+} from '../server/store/directory/directory.ts';
+import type { RegistryStore } from '../server/store/store.ts';
+import type { SmsMetrics } from './sms-metrics.ts';
 
 export interface ReloaderDeps {
   readonly store: RegistryStore;

@@ -1,9 +1,9 @@
 import { parseJson } from '../base/json.ts';
 import { Listeners } from '../base/listeners.ts';
-import { ALL_NAMESPACES } from '../protocol/people.ts';
-import { hasEnded } from '../protocol/run.ts';
-import { type RunPicture, runPicture } from '../protocol/run-picture.ts';
-import { type RunReport, type RunsAnswer, type RunsReport, runReportLimits } from '../registry/run-report.ts';
+import { type RunReport, type RunsAnswer, type RunsReport, runReportLimits } from '../registry-client/run-report.ts';
+import { ALL_NAMESPACES } from '../server/records/permissions.ts';
+import { hasEnded } from '../server/records/run.ts';
+import { type RunPicture, runPicture } from '../server/timeline/run-picture.ts';
 import { ReportRefused } from './node-reports.ts';
 
 export interface RunReportsLimits {

@@ -1,4 +1,4 @@
-import type { HealthCounts, HealthJson } from '../protocol/console-api.ts';
+import type { HealthCounts, HealthJson } from './console-api.ts';
 import type { ServerView } from './node-reports.ts';
 
 const worstFirst: readonly HealthJson[] = ['down', 'degraded', 'connected', 'idle'];

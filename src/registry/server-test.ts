@@ -1,11 +1,11 @@
+import { McpError } from '../agent/mcp/client/errors.ts';
+import { McpPool } from '../agent/mcp/client/pool.ts';
+import { hashDefinition } from '../agent/policy/definition-hash.ts';
+import { compilePatterns } from '../agent/policy/pattern.ts';
 import type { JsonObject } from '../base/json.ts';
-import { hashDefinition } from '../policy/definition-hash.ts';
-import { compilePatterns } from '../policy/pattern.ts';
-import type { EgressOptions } from '../pool/egress.ts';
-import { McpError } from '../pool/errors.ts';
-import { McpPool } from '../pool/pool.ts';
-import type { McpServerRecord, StdioPolicy } from '../protocol/record.ts';
-import type { SecretSource } from '../secrets/secret-source.ts';
+import type { EgressOptions } from '../server/egress/egress.ts';
+import type { McpServerRecord, StdioPolicy } from '../server/records/record.ts';
+import type { SecretSource } from '../server/secrets/secret-source.ts';
 
 export interface TestedTool {
   readonly name: string;

@@ -1,6 +1,6 @@
-import { openPrometheusMeters } from '../../metrics/prometheus.ts';
-import type { QueueFacts } from '../../queue/run-queue.ts';
-import type { CollectMetrics } from '../../telemetry/collected-metrics.ts';
+import type { QueueFacts } from '../server/queue/run-queue.ts';
+import type { CollectMetrics } from '../server/telemetry/collected-metrics.ts';
+import { openPrometheusMeters } from '../server/telemetry/prometheus.ts';
 
 /** What the gauges show; read when somebody asks. */
 export interface SmsGauges extends PlainGauges {

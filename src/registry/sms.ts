@@ -1,10 +1,21 @@
 import { Code, ConnectError } from '@connectrpc/connect';
+import { ApprovalQueue } from '../agent/approvals/service/queue.ts';
+import { stopOfRun } from '../agent/policy/stops.ts';
 import { errorText } from '../base/error-text.ts';
 import type { SmsConfig } from '../config/sms/sms-config.ts';
-import { stopOfRun } from '../policy/stops.ts';
-import { egressOf } from '../pool/egress.ts';
-import type { Telemetry } from '../telemetry/telemetry.ts';
-import { ApprovalQueue } from './approvals/queue.ts';
+import { noTrail, openSmsTrail, type SmsTrail } from '../server/audit/sms-trail.ts';
+import { egressOf } from '../server/egress/egress.ts';
+import { CallerLimits } from '../server/http/caller-limits.ts';
+import { HeldBytes } from '../server/http/held-bytes.ts';
+import type { OriginPolicy } from '../server/http/origin-check.ts';
+import { PeerGate } from '../server/http/peer-gate.ts';
+import { ServingState } from '../server/http/serving-state.ts';
+import type { ServiceLog } from '../server/log/service-log.ts';
+import type { KeptRegistry } from '../server/store/kept-registry.ts';
+import { openStore } from '../server/store/open-store.ts';
+import { StoreError } from '../server/store/store.ts';
+import type { Telemetry } from '../server/telemetry/telemetry.ts';
+import { auditedProfiles, auditedStops, auditedStore, auditedTokens } from './audit/audited-store.ts';
 import { ConsoleState } from './console-state.ts';
 import { type Credentials, openCredentials } from './credentials.ts';
 import { allServices } from './grpc/all-services.ts';
@@ -12,29 +23,18 @@ import { CallLimits } from './grpc/call-limits.ts';
 import { grpcListener } from './grpc/grpc-listener.ts';
 import { WatcherCount } from './grpc/kind-reads.ts';
 import { methodNeeds } from './grpc/method-needs.ts';
-import { HeldBytes } from './held-bytes.ts';
-import { allRoutes } from './http/all-routes.ts';
-import { CallerLimits } from './http/caller-limits.ts';
-import { httpListener, type Route } from './http/http-listener.ts';
-import type { OriginPolicy } from './http/origin-check.ts';
-import type { TestServer } from './http/test-route.ts';
 import { openListeners } from './listeners.ts';
-import { SmsMetrics } from './metrics/sms-metrics.ts';
 import { defaultReportLimits, NodeReports } from './node-reports.ts';
-import { PeerGate } from './peer-gate.ts';
 import { DirectoryReloader, type ReloadResult } from './reload.ts';
+import { allRoutes } from './routes/all-routes.ts';
+import { httpListener, type Route } from './routes/http-listener.ts';
+import type { TestServer } from './routes/test-route.ts';
 import { defaultRunReportsLimits, RunReports } from './run-reports.ts';
 import { registryRunRoutes } from './runs/registry-run-routes.ts';
 import { openRegistryRuns, type RegistryRuns } from './runs/registry-runs.ts';
 import type { ServerTestOptions } from './server-test.ts';
-import type { ServiceLog } from './service-log.ts';
-import { ServingState } from './serving-state.ts';
-import type { KeptRegistry } from './store/kept-registry.ts';
-import { openStore } from './store/open-store.ts';
-import { StoreError } from './store/store.ts';
+import { SmsMetrics } from './sms-metrics.ts';
 import { openSmsTasks } from './tasks/open-tasks.ts';
-import { auditedProfiles, auditedStops, auditedStore, auditedTokens } from './trail/audited-store.ts';
-import { noTrail, openSmsTrail, type SmsTrail } from './trail/sms-trail.ts';
 
 export interface SmsDeps {
   readonly log: ServiceLog;
@@ -288,7 +288,7 @@ async function serve(
 /** Loaded only where somebody collects traces or metrics. */
 async function openTelemetryOf({ telemetry }: SmsConfig, log: ServiceLog): Promise<Telemetry | null> {
   if (telemetry === null) return null;
-  const { openTelemetry } = await import('../telemetry/telemetry.ts');
+  const { openTelemetry } = await import('../server/telemetry/telemetry.ts');
   return openTelemetry(telemetry, 'spear-sms', (message) => log('warn', 'telemetry', { message }));
 }
 

@@ -1,5 +1,5 @@
-import type { NodeReport } from '../registry/node-report.ts';
-import type { ToolListReport, ToolReport } from '../registry/tool-list-report.ts';
+import type { NodeReport } from '../registry-client/node-report.ts';
+import type { ToolListReport, ToolReport } from '../registry-client/tool-list-report.ts';
 
 /** The lists of tools that reports name, each kept once for as long as one of them does. */
 export class ToolLists {

@@ -1,4 +1,4 @@
-import { type AuditSink, noAudit } from '../audit/event.ts';
+import { type AuditSink, noAudit } from '../server/audit/event.ts';
 
 /** Tells that a guest begins, as soon as its bytes are there: before it can do anything. */
 export function auditGuestStart(

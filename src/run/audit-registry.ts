@@ -1,7 +1,7 @@
-import type { AuditSink } from '../audit/event.ts';
-import type { McpProfile } from '../protocol/profile.ts';
-import type { RegistryStatus } from '../registry/kind-cache.ts';
-import type { RegistryChange } from '../registry/snapshot.ts';
+import type { RegistryStatus } from '../registry-client/kind-cache.ts';
+import type { RegistryChange } from '../registry-client/snapshot.ts';
+import type { AuditSink } from '../server/audit/event.ts';
+import type { McpProfile } from '../server/records/profile.ts';
 
 /** Ids that one line names; the rest is a number. */
 const MAX_IDS = 100;

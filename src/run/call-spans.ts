@@ -1,7 +1,7 @@
-import type { AuditEvent, CallFinished, CallStarted } from '../audit/event.ts';
-import type { CallTrace, TracedCall } from '../mcp/guest-scope.ts';
-import { type Attributes, nowMs, type Span, type Tracer } from '../telemetry/span.ts';
-import { type SpanContext, traceparentOf } from '../telemetry/trace-context.ts';
+import type { CallTrace, TracedCall } from '../agent/mcp/guest-scope.ts';
+import type { AuditEvent, CallFinished, CallStarted } from '../server/audit/event.ts';
+import { type Attributes, nowMs, type Span, type Tracer } from '../server/telemetry/span.ts';
+import { type SpanContext, traceparentOf } from '../server/telemetry/trace-context.ts';
 
 type Kind = 'tool' | 'resource' | 'prompt';
 type Asked = Extract<AuditEvent, { event: 'approval.asked' | 'elicitation.asked' }>;

@@ -1,14 +1,14 @@
+import type { ChatBackend } from '../agent/chat/backend.ts';
+import { ChatHistory } from '../agent/chat/history.ts';
+import type { ToolSource } from '../agent/chat/injected-tools.ts';
+import { type EventSink, everySink, type ModelEvent } from '../agent/chat/model-event.ts';
+import { restoreSend, settledSend } from '../agent/chat/settled-send.ts';
+import { runSend, type SendObserver, type SendOutcome, STREAM } from '../agent/chat/tool-loop.ts';
 import type { JsonObject } from '../base/json.ts';
 import { Listeners } from '../base/listeners.ts';
 import { PausableDeadline } from '../base/pausable-deadline.ts';
-import type { ChatBackend } from '../chat/backend.ts';
-import { ChatHistory } from '../chat/history.ts';
-import type { ToolSource } from '../chat/injected-tools.ts';
-import { type EventSink, everySink, type ModelEvent } from '../chat/model-event.ts';
-import { restoreSend, settledSend } from '../chat/settled-send.ts';
-import { runSend, type SendObserver, type SendOutcome, STREAM } from '../chat/tool-loop.ts';
-import type { SettledSend } from '../protocol/journal.ts';
-import { type HostReply, PortViolation, type SessionDelta } from '../protocol/port.ts';
+import type { SettledSend } from '../runtime/durable/journal.ts';
+import { type HostReply, PortViolation, type SessionDelta } from '../runtime/port/port.ts';
 import { ResponseStream } from './response-stream.ts';
 
 export interface ChatServiceOptions {

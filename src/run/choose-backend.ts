@@ -1,5 +1,5 @@
-import type { ChatBackend } from '../chat/backend.ts';
-import { openBackend, unknownBackend } from '../chat/backends/open-backend.ts';
+import type { ChatBackend } from '../agent/chat/backend.ts';
+import { openBackend, unknownBackend } from '../agent/chat/backends/open-backend.ts';
 import { ConfigError } from '../config/config-error.ts';
 import type { CompiledHostConfig } from '../config/host/host-config.ts';
 import { NO_PROXY } from '../config/host/proxy.ts';

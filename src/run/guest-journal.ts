@@ -1,10 +1,10 @@
-import { journalKey } from '../journal/block-cipher.ts';
-import { JournalError } from '../journal/journal-error.ts';
-import { type JournalOpening, recordJournal, replayJournal, resumeJournal } from '../journal/open-journal.ts';
-import type { RunJournal } from '../journal/run-journal.ts';
-import { usesRelaxedSimd } from '../load/relaxed-simd.ts';
-import type { JournalHeader } from '../protocol/journal.ts';
-import { compileLimits, type LimitName, type Limits, limitNames } from '../protocol/limits.ts';
+import { journalKey } from '../runtime/durable/block-cipher.ts';
+import type { JournalHeader } from '../runtime/durable/journal.ts';
+import { JournalError } from '../runtime/durable/journal-error.ts';
+import { type JournalOpening, recordJournal, replayJournal, resumeJournal } from '../runtime/durable/open-journal.ts';
+import type { RunJournal } from '../runtime/durable/run-journal.ts';
+import { compileLimits, type LimitName, type Limits, limitNames } from '../runtime/port/limits.ts';
+import { usesRelaxedSimd } from '../runtime/wasm/relaxed-simd.ts';
 import type { CompiledJournal } from './journal-option.ts';
 import type { CompiledRunOptions } from './run-options.ts';
 

@@ -1,5 +1,7 @@
-import type { RunJournal } from '../journal/run-journal.ts';
-import { type GuestMessage, type HostReply, PortViolation } from '../protocol/port.ts';
+import type { RunJournal } from '../runtime/durable/run-journal.ts';
+import type { RunResult } from '../runtime/host/run-result.ts';
+import { StdinReader } from '../runtime/host/stdin-reader.ts';
+import { type GuestMessage, type HostReply, PortViolation } from '../runtime/port/port.ts';
 import { ChatService } from './chat-service.ts';
 import { journaledModel } from './journaled-model.ts';
 import { McpService } from './mcp-service.ts';
@@ -7,8 +9,6 @@ import { NativeTools } from './native-tools.ts';
 import { noChat } from './run-ending.ts';
 import type { RunningMcp } from './run-mcp.ts';
 import type { CompiledRunOptions } from './run-options.ts';
-import type { RunResult } from './run-result.ts';
-import { StdinReader } from './stdin-reader.ts';
 import { StreamHub } from './streams/stream-hub.ts';
 
 /** What a guest asks of its host. Each service is made for the first question: thousands of guests wait in a process. */

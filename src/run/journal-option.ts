@@ -3,8 +3,8 @@ import type { JsonObject } from '../base/json.ts';
 import { ConfigError } from '../config/config-error.ts';
 import { refuseUnknownKeys } from '../config/option-keys.ts';
 import { MIN_KEY_CHARS } from '../config/read-key.ts';
-import type { JournalPlace } from '../journal/journal-place.ts';
-import { type JournalSync, journalSyncs } from '../protocol/journal.ts';
+import { type JournalSync, journalSyncs } from '../runtime/durable/journal.ts';
+import type { JournalPlace } from '../runtime/durable/journal-place.ts';
 
 export const journalModes = ['record', 'resume', 'replay'] as const;
 export type JournalMode = (typeof journalModes)[number];

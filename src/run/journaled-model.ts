@@ -1,11 +1,11 @@
+import { BackendError, type ChatBackend, type ChatRequest } from '../agent/chat/backend.ts';
+import { messageText } from '../agent/chat/backends/message-text.ts';
 import { startOf } from '../base/cut-text.ts';
 import type { JsonObject, JsonValue } from '../base/json.ts';
 import { isJsonObject } from '../base/json.ts';
-import { BackendError, type ChatBackend, type ChatRequest } from '../chat/backend.ts';
-import { messageText } from '../chat/backends/message-text.ts';
-import { AskedRequests } from '../journal/asked-requests.ts';
-import type { RunJournal } from '../journal/run-journal.ts';
-import type { LastMessage } from '../protocol/journal.ts';
+import { AskedRequests } from '../runtime/durable/asked-requests.ts';
+import type { LastMessage } from '../runtime/durable/journal.ts';
+import type { RunJournal } from '../runtime/durable/run-journal.ts';
 import type { FindBackend } from './choose-backend.ts';
 
 /** So much of what was asked is kept: who wants all of it replays the run. */

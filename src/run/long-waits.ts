@@ -1,7 +1,7 @@
-import { redactArguments } from '../audit/redact-arguments.ts';
+import type { DeskWait } from '../agent/approvals/desk.ts';
 import type { JsonValue } from '../base/json.ts';
-import type { DeskWait } from '../mcp/approval/desk.ts';
-import type { ParkedFor } from '../protocol/run.ts';
+import { redactArguments } from '../server/audit/redact-arguments.ts';
+import type { ParkedFor } from '../server/records/run.ts';
 
 /** A call of a run that waits for somebody's yes. */
 export interface WaitingApproval {

@@ -1,7 +1,7 @@
-import type { ErrnoName } from '../abi/errno.ts';
 import { canonicalJson, type JsonObject } from '../base/json.ts';
-import type { CallKind } from '../protocol/call-kind.ts';
-import { type GuestMessage, type HostReply, PortViolation } from '../protocol/port.ts';
+import type { ErrnoName } from '../runtime/abi/errno.ts';
+import type { CallKind } from '../runtime/port/call-kind.ts';
+import { type GuestMessage, type HostReply, PortViolation } from '../runtime/port/port.ts';
 import type { RunningMcp } from './run-mcp.ts';
 
 type Reply = (call: number, reply: HostReply) => void;

@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ConfigError } from '../config/config-error.ts';
 import { isLoopbackHost, parseListenAddress } from '../config/sms/address.ts';
-import { createMetrics, type Metrics } from '../metrics/metrics.ts';
-import { openPrometheusMeters, PROMETHEUS_CONTENT_TYPE } from '../metrics/prometheus.ts';
-import { fewConnections, startHttpServer } from '../sms/http/http-server.ts';
-import { hostProblem } from '../sms/http/origin-check.ts';
+import { fewConnections, startHttpServer } from '../server/http/http-server.ts';
+import { hostProblem } from '../server/http/origin-check.ts';
+import { createMetrics, type Metrics } from '../server/telemetry/metrics.ts';
+import { openPrometheusMeters, PROMETHEUS_CONTENT_TYPE } from '../server/telemetry/prometheus.ts';
 
 const DEFAULT_HOST = '127.0.0.1';
 /** The run is over: a scrape that is under way has this long to end. */

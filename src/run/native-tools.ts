@@ -1,8 +1,8 @@
-import type { AuditSink } from '../audit/event.ts';
-import { argumentsFor } from '../audit/kept-arguments.ts';
+import type { ModelCall } from '../agent/chat/tool-loop.ts';
+import type { ToolEvents } from '../agent/mcp/tool-events.ts';
 import type { JsonValue } from '../base/json.ts';
-import type { ModelCall } from '../chat/tool-loop.ts';
-import type { ToolEvents } from '../mcp/tool-events.ts';
+import type { AuditSink } from '../server/audit/event.ts';
+import { argumentsFor } from '../server/audit/kept-arguments.ts';
 
 interface NativeCall {
   readonly id: string;

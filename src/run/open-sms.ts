@@ -3,17 +3,17 @@ import { errorText } from '../base/error-text.ts';
 import { stateDirectory } from '../base/xdg-directories.ts';
 import { processEnvironment } from '../config/process-environment.ts';
 import type { SmsEndpoint, SmsEndpointOptions, SmsEndpointWords } from '../config/sms/client.ts';
-import { profileKind } from '../protocol/profile-kind.ts';
-import type { StoreStamps } from '../protocol/record-kind.ts';
-import { serverKind } from '../protocol/server-kind.ts';
-import { stopKind } from '../protocol/stop-kind.ts';
-import type { NodeApprovals } from '../registry/approval-port.ts';
-import { RegistryCache } from '../registry/cache.ts';
-import type { IdentityPort } from '../registry/identity-port.ts';
-import { KindCache, type RegistryStatus } from '../registry/kind-cache.ts';
-import type { ReportTarget } from '../registry/node-report.ts';
-import type { TaskPort } from '../registry/task-port.ts';
-import type { OnInvalidRecord } from '../registry/wire-records.ts';
+import type { NodeApprovals } from '../registry-client/approval-port.ts';
+import { RegistryCache } from '../registry-client/cache.ts';
+import type { IdentityPort } from '../registry-client/identity-port.ts';
+import { KindCache, type RegistryStatus } from '../registry-client/kind-cache.ts';
+import type { ReportTarget } from '../registry-client/node-report.ts';
+import type { TaskPort } from '../registry-client/task-port.ts';
+import type { OnInvalidRecord } from '../registry-client/wire-records.ts';
+import { profileKind } from '../server/records/profile-kind.ts';
+import type { StoreStamps } from '../server/records/record-kind.ts';
+import { serverKind } from '../server/records/server-kind.ts';
+import { stopKind } from '../server/records/stop-kind.ts';
 
 export interface OpenSmsOptions {
   readonly endpoint: SmsEndpointOptions;
@@ -60,10 +60,10 @@ export async function openSms({
     { keepSnapshot },
   ] = await Promise.all([
     import('../config/sms/client.ts'),
-    import('../registry/remote-source.ts'),
-    import('../registry/failover.ts'),
-    import('../registry/snapshot-file.ts'),
-    import('../registry/keep-snapshot.ts'),
+    import('../registry-client/remote-source.ts'),
+    import('../registry-client/failover.ts'),
+    import('../registry-client/snapshot-file.ts'),
+    import('../registry-client/keep-snapshot.ts'),
   ]);
   const { others, ...first } = findSmsNode(endpoint, processEnvironment, words);
   const { address } = first;

@@ -1,5 +1,5 @@
-import type { McpPool } from '../pool/pool.ts';
-import type { ProcessLoad } from '../registry/node-report.ts';
+import type { McpPool } from '../agent/mcp/client/pool.ts';
+import type { ProcessLoad } from '../registry-client/node-report.ts';
 
 /** Measures this process from one report to the next. */
 export class ProcessLoadMeter {

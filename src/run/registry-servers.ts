@@ -1,13 +1,13 @@
+import { type OpenPool, openPool } from '../agent/mcp/client/open-pool.ts';
+import type { PoolOfRun } from '../agent/mcp/client/pool.ts';
+import type { PoolLogEntry } from '../agent/mcp/client/pool-log.ts';
+import type { PoolOptions } from '../agent/mcp/client/pool-options.ts';
+import { watchMcp } from '../agent/mcp/watch-mcp.ts';
 import type { Waiting } from '../base/waiting.ts';
-import { watchMcp } from '../mcp/watch-mcp.ts';
-import type { Metrics } from '../metrics/metrics.ts';
-import type { EgressOptions } from '../pool/egress.ts';
-import { type OpenPool, openPool } from '../pool/open-pool.ts';
-import type { PoolOfRun } from '../pool/pool.ts';
-import type { PoolLogEntry } from '../pool/pool-log.ts';
-import type { PoolOptions } from '../pool/pool-options.ts';
-import type { StdioPolicy } from '../protocol/record.ts';
-import type { RegistryChange } from '../registry/snapshot.ts';
+import type { RegistryChange } from '../registry-client/snapshot.ts';
+import type { EgressOptions } from '../server/egress/egress.ts';
+import type { StdioPolicy } from '../server/records/record.ts';
+import type { Metrics } from '../server/telemetry/metrics.ts';
 import type { RunRegistry } from './open-registry.ts';
 import { reportNode } from './report-node.ts';
 

@@ -1,8 +1,8 @@
 import { hostname } from 'node:os';
+import type { McpPool } from '../agent/mcp/client/pool.ts';
 import { version } from '../base/version.ts';
-import type { McpPool } from '../pool/pool.ts';
-import type { RegistryStatus } from '../registry/kind-cache.ts';
-import { NodeReporter } from '../registry/node-report.ts';
+import type { RegistryStatus } from '../registry-client/kind-cache.ts';
+import { NodeReporter } from '../registry-client/node-report.ts';
 import type { RunRegistry } from './open-registry.ts';
 import { ProcessLoadMeter } from './process-load.ts';
 import { ReportedTools } from './reported-tools.ts';

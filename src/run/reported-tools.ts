@@ -1,6 +1,6 @@
-import { hashDefinition } from '../policy/definition-hash.ts';
-import type { ToolList } from '../pool/tool-list.ts';
-import { type ToolListReport, toolListReport } from '../registry/tool-list-report.ts';
+import type { ToolList } from '../agent/mcp/client/tool-list.ts';
+import { hashDefinition } from '../agent/policy/definition-hash.ts';
+import { type ToolListReport, toolListReport } from '../registry-client/tool-list-report.ts';
 
 /** Definitions that are hashed for one report: the host's thread has other things to do. The rest follows in the next. */
 const MAX_HASHED = 2_000;

@@ -1,6 +1,6 @@
+import type { EventSink, ModelEvent } from '../agent/chat/model-event.ts';
 import { canonicalJson } from '../base/json.ts';
-import type { EventSink, ModelEvent } from '../chat/model-event.ts';
-import { STREAM_WINDOW_BYTES } from '../protocol/port.ts';
+import { STREAM_WINDOW_BYTES } from '../runtime/port/port.ts';
 
 /**
  * The events of a streamed send on their way to the guest's thread, as lines of JSON. What the guest has not read is

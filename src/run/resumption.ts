@@ -1,5 +1,5 @@
-import type { RunJournal } from '../journal/run-journal.ts';
-import type { GuestMessage, HostReply } from '../protocol/port.ts';
+import type { RunJournal } from '../runtime/durable/run-journal.ts';
+import type { GuestMessage, HostReply } from '../runtime/port/port.ts';
 import type { ChatService } from './chat-service.ts';
 
 /** Answers again what was answered before the run was interrupted, without doing anything again. */

@@ -1,9 +1,9 @@
-import { ModuleError } from '../abi/guest-module.ts';
 import { systemErrorOf } from '../base/system-error.ts';
-import { type EndRecord, mayGoOn } from '../protocol/journal.ts';
-import type { Limits } from '../protocol/limits.ts';
-import type { GuestReport, ReplayState } from '../protocol/port.ts';
-import type { RunReason, RunResult } from './run-result.ts';
+import { ModuleError } from '../runtime/abi/guest-module.ts';
+import { type EndRecord, mayGoOn } from '../runtime/durable/journal.ts';
+import type { RunReason, RunResult } from '../runtime/host/run-result.ts';
+import type { Limits } from '../runtime/port/limits.ts';
+import type { GuestReport, ReplayState } from '../runtime/port/port.ts';
 
 /** What a run comes to. */
 export type Ending = Pick<RunResult, 'reason' | 'exitCode' | 'message' | 'systemError' | 'problem' | 'stack'>;

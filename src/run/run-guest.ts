@@ -1,16 +1,16 @@
-import type { JournalError } from '../journal/journal-error.ts';
-import type { RunJournal } from '../journal/run-journal.ts';
+import type { JournalError } from '../runtime/durable/journal-error.ts';
+import type { RunJournal } from '../runtime/durable/run-journal.ts';
+import type { GuestThreads } from '../runtime/host/guest-threads.ts';
+import type { RunResult } from '../runtime/host/run-result.ts';
+import type { Seating } from '../runtime/host/seating.ts';
 import { HostedGuest } from './hosted-guest.ts';
 import type { CompiledJournal } from './journal-option.ts';
 import type { LongWaitsOption, WaitingRun } from './long-waits.ts';
 import { endedBefore } from './run-ending.ts';
 import { RunMetrics } from './run-metrics.ts';
 import { type CompiledRunOptions, compileRunOptions, type RunOptions } from './run-options.ts';
-import type { RunResult } from './run-result.ts';
-import type { GuestThreads } from './threads/guest-threads.ts';
-import type { Seating } from './threads/seating.ts';
 
-export type { RunReason, RunResult } from './run-result.ts';
+export type { RunReason, RunResult } from '../runtime/host/run-result.ts';
 
 /**
  * Runs one guest, from its bytes to its end: on a thread of its own, or among others on `threads`. Never throws for what
@@ -85,6 +85,6 @@ const knownSeating = (threads: GuestThreads): Seating | null => seatingOf?.(thre
 
 /** Loaded only where guests share threads, and once: to import takes longer than to start a guest. */
 async function openSeating(threads: GuestThreads): Promise<Seating> {
-  ({ seatingOf } = await import('./threads/seating.ts'));
+  ({ seatingOf } = await import('../runtime/host/seating.ts'));
   return seatingOf(threads);
 }

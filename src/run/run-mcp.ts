@@ -1,13 +1,13 @@
-import type { AuditSink } from '../audit/event.ts';
-import type { ToolJournal } from '../journal/tool-journal.ts';
-import type { ApprovalDecider } from '../mcp/approval/decider.ts';
-import type { WatchWait } from '../mcp/approval/desk.ts';
-import type { ElicitationDecider } from '../mcp/elicitation/decider.ts';
-import type { GuestMcp, GuestToolCall } from '../mcp/guest-mcp.ts';
-import type { CallTrace } from '../mcp/guest-scope.ts';
-import type { ServerTroubleListener } from '../mcp/server-troubles.ts';
-import type { TakeAnswer } from '../mcp/tool-calls.ts';
-import type { ToolEvents } from '../mcp/tool-events.ts';
+import type { ApprovalDecider } from '../agent/approvals/decider.ts';
+import type { WatchWait } from '../agent/approvals/desk.ts';
+import type { ElicitationDecider } from '../agent/mcp/client/elicitation/decider.ts';
+import type { GuestMcp, GuestToolCall } from '../agent/mcp/guest-mcp.ts';
+import type { CallTrace } from '../agent/mcp/guest-scope.ts';
+import type { ServerTroubleListener } from '../agent/mcp/server-troubles.ts';
+import type { TakeAnswer } from '../agent/mcp/tool-calls.ts';
+import type { ToolEvents } from '../agent/mcp/tool-events.ts';
+import type { ToolJournal } from '../runtime/durable/tool-journal.ts';
+import type { AuditSink } from '../server/audit/event.ts';
 
 /** What a run takes of MCP: {@link openMcp} opens one. */
 export interface RunMcp {

@@ -1,6 +1,6 @@
-import type { ChatBackend } from '../chat/backend.ts';
-import { meteredBackend } from '../chat/metered-backend.ts';
-import type { Metrics } from '../metrics/metrics.ts';
+import type { ChatBackend } from '../agent/chat/backend.ts';
+import { meteredBackend } from '../agent/chat/metered-backend.ts';
+import type { Metrics } from '../server/telemetry/metrics.ts';
 import type { CompiledRunOptions } from './run-options.ts';
 
 type Counts = Readonly<Record<string, number>>;

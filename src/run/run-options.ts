@@ -1,26 +1,26 @@
 import type { Readable } from 'node:stream';
-import { type AuditSink, noAudit } from '../audit/event.ts';
-import type { ModelEvent } from '../chat/model-event.ts';
-import { traceModel } from '../chat/model-trace.ts';
+import type { ApprovalDecider } from '../agent/approvals/decider.ts';
+import type { ModelEvent } from '../agent/chat/model-event.ts';
+import { traceModel } from '../agent/chat/model-trace.ts';
+import type { ElicitationDecider } from '../agent/mcp/client/elicitation/decider.ts';
+import { ToolEvents } from '../agent/mcp/tool-events.ts';
 import { refuseUnknownKeys } from '../config/option-keys.ts';
-import { readModule } from '../load/read-module.ts';
-import type { ApprovalDecider } from '../mcp/approval/decider.ts';
-import type { ElicitationDecider } from '../mcp/elicitation/decider.ts';
-import { ToolEvents } from '../mcp/tool-events.ts';
-import type { Metrics } from '../metrics/metrics.ts';
-import type { RecalledValues, StandardStream } from '../protocol/guest-spec.ts';
-import { compileLimits, type LimitName, type Limits } from '../protocol/limits.ts';
-import type { RunDegradation } from '../protocol/run.ts';
-import type { RunTracing } from '../telemetry/span.ts';
+import { compileOutput, type OutputOption, type OutputTarget } from '../runtime/host/guest-output.ts';
+import type { GuestThreads } from '../runtime/host/guest-threads.ts';
+import type { RecalledValues, StandardStream } from '../runtime/port/guest-spec.ts';
+import { compileLimits, type LimitName, type Limits } from '../runtime/port/limits.ts';
+import { readModule } from '../runtime/wasm/read-module.ts';
+import { type AuditSink, noAudit } from '../server/audit/event.ts';
+import type { RunDegradation } from '../server/records/run.ts';
+import type { Metrics } from '../server/telemetry/metrics.ts';
+import type { RunTracing } from '../server/telemetry/span.ts';
 import { type BackendOption, compileBackendOption, type FindBackend } from './choose-backend.ts';
-import { compileOutput, type OutputOption, type OutputTarget } from './guest-output.ts';
 import { type CompiledJournal, compileJournal, type JournalOption } from './journal-option.ts';
 import { libraryWords } from './library-words.ts';
 import type { LongWaitsOption } from './long-waits.ts';
 import { newRunId } from './run-id.ts';
 import type { RunMcp } from './run-mcp.ts';
 import type { StreamListener } from './streams/stream-listener.ts';
-import type { GuestThreads } from './threads/guest-threads.ts';
 
 export interface RunOptions {
   /** The file of the module, its bytes, or a promise of them: the guest's thread starts meanwhile. */

@@ -1,20 +1,20 @@
 import { basename } from 'node:path';
-import { type AuditSink, noAudit } from '../audit/event.ts';
-import type { AuditLog } from '../audit/log.ts';
-import type { ChatBackend } from '../chat/backend.ts';
-import { BackendSet } from '../chat/backends/open-backend.ts';
+import type { ChatBackend } from '../agent/chat/backend.ts';
+import { BackendSet } from '../agent/chat/backends/open-backend.ts';
+import type { Exclusion } from '../agent/policy/decision.ts';
 import { componentCacheDirectory } from '../config/cache-directory.ts';
 import { type CompiledHostConfig, loadHostConfig } from '../config/host/host-config.ts';
 import { refuseUnknownKeys } from '../config/option-keys.ts';
 import { processEnvironment } from '../config/process-environment.ts';
 import { loadTaskConfig, type TaskConfig, taskLabel } from '../config/task/task-config.ts';
 import type { CompiledTelemetry } from '../config/telemetry.ts';
-import { describePrepared } from '../load/describe-prepared.ts';
-import { guestNotices } from '../load/guest-notices.ts';
-import { prepare } from '../load/prepare.ts';
-import { readModule } from '../load/read-module.ts';
-import type { Exclusion } from '../policy/decision.ts';
-import { compileLimits, type Limits } from '../protocol/limits.ts';
+import { compileLimits, type Limits } from '../runtime/port/limits.ts';
+import { describePrepared } from '../runtime/wasm/describe-prepared.ts';
+import { guestNotices } from '../runtime/wasm/guest-notices.ts';
+import { prepare } from '../runtime/wasm/prepare.ts';
+import { readModule } from '../runtime/wasm/read-module.ts';
+import { type AuditSink, noAudit } from '../server/audit/event.ts';
+import type { AuditLog } from '../server/audit/log.ts';
 import { compileBackendOption, type FindBackend, withDefaultBackend } from './choose-backend.ts';
 import type { JournalOption } from './journal-option.ts';
 import { libraryWords, type TaskWords } from './library-words.ts';
@@ -227,8 +227,8 @@ export class OpenTask implements AsyncDisposable {
       const backend = await models.find(name);
       if (backend.continueAfter !== undefined && !continued.has(backend)) {
         continued.add(backend);
-        const { readJournal } = await import('../journal/read-journal.ts');
-        const { journalKey } = await import('../journal/block-cipher.ts');
+        const { readJournal } = await import('../runtime/durable/read-journal.ts');
+        const { journalKey } = await import('../runtime/durable/block-cipher.ts');
         const opened = key === null ? null : journalKey(key);
         backend.continueAfter(readJournal(journal.file, opened, journal.place?.bytes ?? null).records);
       }
@@ -245,7 +245,7 @@ export class OpenTask implements AsyncDisposable {
     const { file: path, onFailure: failureMode, key: readKey, ...config } = this.host.audit;
     if (path === null) return noAudit;
     const key = readKey?.().reveal() ?? null;
-    this.#log ??= import('../audit/log.ts').then(({ openAuditLog }) =>
+    this.#log ??= import('../server/audit/log.ts').then(({ openAuditLog }) =>
       openAuditLog({ path, failureMode, key, ...config }),
     );
     return (await this.#log).forTask(this.name);

@@ -1,11 +1,11 @@
-import { type AuditEvent, type AuditSink, writeRefused } from '../audit/event.ts';
-import type { ChatBackend } from '../chat/backend.ts';
-import type { CallTrace } from '../mcp/guest-scope.ts';
-import type { Attributes, RunTracing, Span, Tracer } from '../telemetry/span.ts';
-import { newSpanId, type SpanContext, traceOfRun } from '../telemetry/trace-context.ts';
+import type { ChatBackend } from '../agent/chat/backend.ts';
+import type { CallTrace } from '../agent/mcp/guest-scope.ts';
+import type { RunResult } from '../runtime/host/run-result.ts';
+import { type AuditEvent, type AuditSink, writeRefused } from '../server/audit/event.ts';
+import type { Attributes, RunTracing, Span, Tracer } from '../server/telemetry/span.ts';
+import { newSpanId, type SpanContext, traceOfRun } from '../server/telemetry/trace-context.ts';
 import { CallSpans } from './call-spans.ts';
 import type { CompiledRunOptions } from './run-options.ts';
-import type { RunResult } from './run-result.ts';
 import { tracedBackend } from './traced-backend.ts';
 
 /** The spans of one run. Without tracing there is none of this: a run passes its options through untouched. */

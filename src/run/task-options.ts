@@ -1,8 +1,8 @@
-import type { AuditSink } from '../audit/event.ts';
-import type { AuditLog } from '../audit/log.ts';
 import type { Waiting } from '../base/waiting.ts';
 import type { OptionKeys } from '../config/option-keys.ts';
 import type { TaskInput } from '../config/task/task-config.ts';
+import type { AuditSink } from '../server/audit/event.ts';
+import type { AuditLog } from '../server/audit/log.ts';
 import type { BackendOption } from './choose-backend.ts';
 import type { McpNodeOptions } from './open-mcp.ts';
 import type { RunOptions } from './run-options.ts';

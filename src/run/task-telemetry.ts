@@ -1,9 +1,9 @@
 import type { CompiledTelemetry } from '../config/telemetry.ts';
-import { createMetrics, type Metrics } from '../metrics/metrics.ts';
-import { openPrometheusMeters, type PrometheusMeters } from '../metrics/prometheus.ts';
-import type { RunTracing } from '../telemetry/span.ts';
-import { openTelemetry, type Telemetry } from '../telemetry/telemetry.ts';
-import { parseTraceparent } from '../telemetry/trace-context.ts';
+import { createMetrics, type Metrics } from '../server/telemetry/metrics.ts';
+import { openPrometheusMeters, type PrometheusMeters } from '../server/telemetry/prometheus.ts';
+import type { RunTracing } from '../server/telemetry/span.ts';
+import { openTelemetry, type Telemetry } from '../server/telemetry/telemetry.ts';
+import { parseTraceparent } from '../server/telemetry/trace-context.ts';
 
 /** Traces and metrics of the runs of one task. */
 export class TaskTelemetry {

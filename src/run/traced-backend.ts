@@ -1,7 +1,7 @@
+import { BackendError, type ChatBackend } from '../agent/chat/backend.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
-import { BackendError, type ChatBackend } from '../chat/backend.ts';
-import type { Attributes, Tracer } from '../telemetry/span.ts';
-import { type SpanContext, traceparentOf } from '../telemetry/trace-context.ts';
+import type { Attributes, Tracer } from '../server/telemetry/span.ts';
+import { type SpanContext, traceparentOf } from '../server/telemetry/trace-context.ts';
 
 /** All backends speak as OpenAI's chat completions do, whoever answers: that is what readers of the spans go by. */
 const PROVIDER = 'openai';

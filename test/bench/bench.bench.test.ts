@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, it } from 'vitest';
 import type { Row } from '../../bench/measure/row.ts';
-import { calls } from '../../src/abi/calls.ts';
+import { calls } from '../../src/runtime/abi/calls.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'spear-bench-test-'));

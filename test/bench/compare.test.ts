@@ -11,7 +11,7 @@ import {
 } from '../../bench/guard/compare.ts';
 import { GOVERNED_CALL } from '../../bench/guard/figure-groups.ts';
 import { callOf, findWork, parseSlowDown, slowHostcalls } from '../../bench/guard/slow-down.ts';
-import { hostcalls } from '../../src/hostcalls/all.ts';
+import { hostcalls } from '../../src/runtime/guest/hostcalls/all.ts';
 
 describe('the guard', () => {
   it('takes the best of each side, so that a disturbed yardstick flatters nobody [bench.check]', () => {

@@ -2,11 +2,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { AUDIT_KEY } from '../../scripts/compat/recorded-node.ts';
-import { auditKey } from '../../src/audit/key.ts';
-import { openAuditLog } from '../../src/audit/log.ts';
-import { rotatedFiles } from '../../src/audit/rotation.ts';
-import { verifyTrail } from '../../src/audit/verify.ts';
-import { trailLines } from '../audit/audit-schema.ts';
+import { auditKey } from '../../src/server/audit/key.ts';
+import { openAuditLog } from '../../src/server/audit/log.ts';
+import { rotatedFiles } from '../../src/server/audit/rotation.ts';
+import { verifyTrail } from '../../src/server/audit/verify.ts';
+import { trailLines } from '../server/audit/audit-schema.ts';
 import { compatFixture, copiedFixture } from './copied-fixture.ts';
 
 const allFiles = (file: string) => [...rotatedFiles(file), file];

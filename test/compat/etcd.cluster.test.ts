@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { compatEtcd, type WrittenKeys } from '../../scripts/compat/etcd-keys.ts';
-import { approvalStatuses } from '../../src/protocol/approval.ts';
-import { EtcdClient } from '../../src/sms/etcd/etcd-client.ts';
-import { bytesOf } from '../../src/sms/etcd/etcd-keys.ts';
-import { type Operation, put } from '../../src/sms/etcd/etcd-operations.ts';
-import { openEtcdStore } from '../../src/sms/etcd/etcd-store.ts';
+import { approvalStatuses } from '../../src/server/records/approval.ts';
+import { EtcdClient } from '../../src/server/store/etcd/etcd-client.ts';
+import { bytesOf } from '../../src/server/store/etcd/etcd-keys.ts';
+import { type Operation, put } from '../../src/server/store/etcd/etcd-operations.ts';
+import { openEtcdStore } from '../../src/server/store/etcd/etcd-store.ts';
 import { useEtcd } from '../support/engines/use-engine.ts';
 import { compatFixture } from './copied-fixture.ts';
 

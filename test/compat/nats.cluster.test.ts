@@ -4,10 +4,10 @@ import { JOURNAL_KEY, LARGE_INPUT } from '../../scripts/compat/recorded-node.ts'
 import type { Cluster } from '../../scripts/engines/member.ts';
 import { startNats } from '../../scripts/engines/nats-cluster.ts';
 import { natsServer } from '../../scripts/engines/nats-server.ts';
-import type { RunRecord } from '../../src/protocol/run.ts';
-import { Secret } from '../../src/secrets/secret.ts';
-import { ClusterJournals } from '../../src/spearlet/cluster-journals.ts';
-import { openQueue } from '../queue/nats-clusters.ts';
+import { ClusterJournals } from '../../src/node/cluster-journals.ts';
+import type { RunRecord } from '../../src/server/records/run.ts';
+import { Secret } from '../../src/server/secrets/secret.ts';
+import { openQueue } from '../server/queue/nats-clusters.ts';
 import { needsEngine, skipIfMissing } from '../support/needs.ts';
 import { copiedFixture } from './copied-fixture.ts';
 import { startedNode } from './started-node.ts';

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, expect, it } from 'vitest';
 
 const at = (path: string) => fileURLToPath(new URL(`../../${path}`, import.meta.url));
-const protos = at('src/protocol/proto');
+const protos = at('src/server/records/proto');
 const folder = mkdtempSync(join(tmpdir(), 'spear-proto-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 

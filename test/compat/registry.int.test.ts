@@ -2,11 +2,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, describe, expect, it } from 'vitest';
-import { approvalStatuses } from '../../src/protocol/approval.ts';
-import { restoreSqliteStore } from '../../src/sms/store/sqlite-backup.ts';
-import { openSqliteStore } from '../../src/sms/store/sqlite-store.ts';
-import { type Listed, listed } from '../sms/approvals/asking-node.ts';
-import { startTestSms, stopAll } from '../sms/running-sms.ts';
+import { approvalStatuses } from '../../src/server/records/approval.ts';
+import { restoreSqliteStore } from '../../src/server/store/sqlite-backup.ts';
+import { openSqliteStore } from '../../src/server/store/sqlite-store.ts';
+import { type Listed, listed } from '../agent/approvals/service/asking-node.ts';
+import { startTestSms, stopAll } from '../registry/running-sms.ts';
 import { copiedFixture } from './copied-fixture.ts';
 
 afterEach(stopAll);

@@ -3,11 +3,11 @@ import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
 import { AUDIT_KEY } from '../../scripts/compat/recorded-node.ts';
-import type { RunRecord } from '../../src/protocol/run.ts';
-import { EmbeddedQueue } from '../../src/queue/embedded/embedded-queue.ts';
-import { FileJournals } from '../../src/spearlet/run-journals.ts';
-import { decide } from '../sms/approvals/asking-node.ts';
-import { startTestSms, stopAll } from '../sms/running-sms.ts';
+import { FileJournals } from '../../src/node/run-journals.ts';
+import { EmbeddedQueue } from '../../src/server/queue/embedded/embedded-queue.ts';
+import type { RunRecord } from '../../src/server/records/run.ts';
+import { decide } from '../agent/approvals/service/asking-node.ts';
+import { startTestSms, stopAll } from '../registry/running-sms.ts';
 import { copiedFixture } from './copied-fixture.ts';
 import { startedNode } from './started-node.ts';
 

@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { isLoopbackHost, parseListenAddress } from '../../src/config/sms/address.ts';
 import { findSmsAdmin, findSmsNode, smsUrl } from '../../src/config/sms/client.ts';
 import { loadSmsConfig, type SmsFlags } from '../../src/config/sms/sms-config.ts';
-import { stopAll, temporaryDirectory } from '../sms/running-sms.ts';
+import { stopAll, temporaryDirectory } from '../registry/running-sms.ts';
 
 afterEach(stopAll);
 

@@ -3,7 +3,7 @@ import { parseLimit } from '../../src/cli/run/flags.ts';
 import { UsageError } from '../../src/cli/usage-error.ts';
 import { ConfigError } from '../../src/config/config-error.ts';
 import { loadTaskConfig } from '../../src/config/task/task-config.ts';
-import { limitNames, limitSpecs } from '../../src/protocol/limits.ts';
+import { limitNames, limitSpecs } from '../../src/runtime/port/limits.ts';
 
 const load = (content: unknown) =>
   loadTaskConfig('task.json', () => (typeof content === 'string' ? content : JSON.stringify(content)));

@@ -3,17 +3,17 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { EgressRules } from '../../src/pool/egress.ts';
-import { createHttpClient } from '../../src/pool/http-client.ts';
-import { login } from '../../src/pool/oauth/login.ts';
-import { LoginStore } from '../../src/pool/oauth/login-store.ts';
-import { openPool } from '../../src/pool/open-pool.ts';
-import type { McpPool } from '../../src/pool/pool.ts';
-import { loginsDirectory } from '../../src/pool/pool-options.ts';
-import { resolveRecord } from '../../src/pool/resolved-record.ts';
-import type { McpServerRecord } from '../../src/protocol/record.ts';
-import { parseRecord } from '../../src/protocol/record-parse.ts';
-import { createSecretSource } from '../../src/secrets/secret-source.ts';
+import { login } from '../../src/agent/mcp/client/oauth/login.ts';
+import { LoginStore } from '../../src/agent/mcp/client/oauth/login-store.ts';
+import { openPool } from '../../src/agent/mcp/client/open-pool.ts';
+import type { McpPool } from '../../src/agent/mcp/client/pool.ts';
+import { loginsDirectory } from '../../src/agent/mcp/client/pool-options.ts';
+import { resolveRecord } from '../../src/agent/mcp/client/resolved-record.ts';
+import { EgressRules } from '../../src/server/egress/egress.ts';
+import { createHttpClient } from '../../src/server/egress/http-client.ts';
+import type { McpServerRecord } from '../../src/server/records/record.ts';
+import { parseRecord } from '../../src/server/records/record-parse.ts';
+import { createSecretSource } from '../../src/server/secrets/secret-source.ts';
 
 interface Context {
   readonly name?: string;

@@ -1,8 +1,8 @@
 import { afterEach, expect, it } from 'vitest';
+import { deskAt, questionOf, waiting } from '../agent/approvals/service/asking-node.ts';
 import { SteeredModel } from '../e2e/steered-model.ts';
-import { deskAt, questionOf, waiting } from '../sms/approvals/asking-node.ts';
-import { createToken } from '../sms/people/token-calls.ts';
-import { startTestSms, stopAll } from '../sms/running-sms.ts';
+import { startTestSms, stopAll } from '../registry/running-sms.ts';
+import { createToken } from '../server/identity/token-calls.ts';
 import { useBrowser } from '../support/browser.ts';
 import { openConsole } from './console-page.ts';
 import { notes, register, startNode } from './running-node.ts';

@@ -1,6 +1,6 @@
 import { afterEach, expect, it } from 'vitest';
-import { createToken } from '../sms/people/token-calls.ts';
-import { fsRecord, startTestSms, stopAll } from '../sms/running-sms.ts';
+import { fsRecord, startTestSms, stopAll } from '../registry/running-sms.ts';
+import { createToken } from '../server/identity/token-calls.ts';
 import { useBrowser } from '../support/browser.ts';
 import { ConsolePage, openConsole } from './console-page.ts';
 import { register } from './running-node.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Page } from 'playwright-core';
 import { expect, type TestContext } from 'vitest';
-import type { TestSms } from '../sms/running-sms.ts';
+import type { TestSms } from '../registry/running-sms.ts';
 import type { OpenPage } from '../support/browser.ts';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');

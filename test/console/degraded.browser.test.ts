@@ -1,7 +1,7 @@
 import { afterEach, expect, it } from 'vitest';
-import type { ServerReport } from '../../src/registry/node-report.ts';
-import type { RunReport } from '../../src/registry/run-report.ts';
-import { startTestSms, stopAll, type TestSms } from '../sms/running-sms.ts';
+import type { ServerReport } from '../../src/registry-client/node-report.ts';
+import type { RunReport } from '../../src/registry-client/run-report.ts';
+import { startTestSms, stopAll, type TestSms } from '../registry/running-sms.ts';
 import { useBrowser } from '../support/browser.ts';
 import { type ConsolePage, openConsole } from './console-page.ts';
 import { notes, register } from './running-node.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { diffLines, nearChanges } from '../../../src/sms/console/diff.ts';
+import { diffLines, nearChanges } from '../../src/console/diff.ts';
 
 const shown = (before: string, after: string) =>
   diffLines(before, after).map(({ kind, text }) => `${{ same: ' ', added: '+', removed: '-' }[kind]}${text}`);

@@ -1,7 +1,7 @@
 import type { Route } from 'playwright-core';
 import { afterEach, expect, it } from 'vitest';
 import { SteeredModel } from '../e2e/steered-model.ts';
-import { startTestSms, stopAll } from '../sms/running-sms.ts';
+import { startTestSms, stopAll } from '../registry/running-sms.ts';
 import { useBrowser } from '../support/browser.ts';
 import { ConsolePage } from './console-page.ts';
 import { notes, register, startNode, toolsSeen } from './running-node.ts';

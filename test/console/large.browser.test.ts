@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
-import { toolListReport } from '../../src/registry/tool-list-report.ts';
-import { largeRegistryId, makeLargeRegistry } from '../sms/large-registry.ts';
-import { startTestSms, stopAll, temporaryDirectory } from '../sms/running-sms.ts';
+import { toolListReport } from '../../src/registry-client/tool-list-report.ts';
+import { largeRegistryId, makeLargeRegistry } from '../registry/large-registry.ts';
+import { startTestSms, stopAll, temporaryDirectory } from '../registry/running-sms.ts';
 import { useBrowser } from '../support/browser.ts';
 import { openConsole } from './console-page.ts';
 

@@ -1,7 +1,7 @@
 import { afterEach, expect, it } from 'vitest';
 import { SteeredModel } from '../e2e/steered-model.ts';
-import { startTestSms, stopAll } from '../sms/running-sms.ts';
-import { applyTask, hello, putBlob } from '../sms/tasks/task-calls.ts';
+import { startTestSms, stopAll } from '../registry/running-sms.ts';
+import { applyTask, hello, putBlob } from '../registry/tasks/task-calls.ts';
 import { useBrowser } from '../support/browser.ts';
 import { openConsole } from './console-page.ts';
 import { broken, notes, register, startNode, toolsSeen } from './running-node.ts';

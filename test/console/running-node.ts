@@ -1,10 +1,10 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
+import { npmServer, sandboxOf } from '../agent/mcp/client/pool-records.ts';
 import { Cli, fixture, scratch } from '../e2e/spear-run.ts';
 import type { SteeredModel } from '../e2e/steered-model.ts';
-import { npmServer, sandboxOf } from '../pool/pool-records.ts';
-import type { Answer, TestSms } from '../sms/running-sms.ts';
+import type { Answer, TestSms } from '../registry/running-sms.ts';
 
 const SEEN_MS = 45_000;
 

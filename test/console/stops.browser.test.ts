@@ -1,5 +1,5 @@
 import { afterEach, expect, it } from 'vitest';
-import { startTestSms, stopAll } from '../sms/running-sms.ts';
+import { startTestSms, stopAll } from '../registry/running-sms.ts';
 import { useBrowser } from '../support/browser.ts';
 import { openConsole } from './console-page.ts';
 

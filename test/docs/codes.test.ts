@@ -9,10 +9,10 @@ import {
   sendErrors,
   toolErrors,
 } from '../../scripts/error-catalogue.ts';
-import { calls } from '../../src/abi/calls.ts';
-import { errnoNames } from '../../src/abi/errno.ts';
-import { taskPolicyKeys } from '../../src/policy/task-policy.ts';
-import { parseRecord } from '../../src/protocol/record-parse.ts';
+import { taskPolicyKeys } from '../../src/agent/policy/task-policy.ts';
+import { calls } from '../../src/runtime/abi/calls.ts';
+import { errnoNames } from '../../src/runtime/abi/errno.ts';
+import { parseRecord } from '../../src/server/records/record-parse.ts';
 import { codesIn, prose, readPage, root, tableBelow } from './pages.ts';
 
 /** The text of all files in a folder of src/. */

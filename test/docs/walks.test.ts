@@ -90,7 +90,11 @@ describe('the walks of docs/architecture.md', () => {
   });
 
   it('would be found untrue', () => {
-    const [chat, fd, audit] = ['src/hostcalls/cchat.ts', 'src/fd/chat-entries.ts', 'src/audit/chain.ts'];
+    const [chat, fd, audit] = [
+      'src/runtime/guest/hostcalls/cchat.ts',
+      'src/runtime/guest/descriptors/chat-entries.ts',
+      'src/server/audit/chain.ts',
+    ];
     const step = (file: string, border = '', from?: string): Step => ({ file, border, from });
     expect(untruth(step(fd), [step(chat)])).toBeUndefined();
     expect(untruth(step(audit), [step(chat)])).toBe(`${chat} does not import ${audit}`);
@@ -98,7 +102,7 @@ describe('the walks of docs/architecture.md', () => {
     expect(untruth(step(fd, 'from', chat), [step(audit)])).toBe(`${chat} was not passed before`);
     expect(untruth(step(audit, 'port'), [step(chat)])).toContain('nothing before');
     expect(untruth(step('src/none.ts'), [])).toBe('src/none.ts does not exist');
-    expect(() => stepOf('1. src/fd/table.ts: not marked')).toThrow('not a step');
+    expect(() => stepOf('1. src/runtime/guest/descriptors/table.ts: not marked')).toThrow('not a step');
   });
 });
 

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { auditLines } from '../audit/audit-schema.ts';
-import { fileWith, recordDir, recordOf, script, taskWithMcp } from '../mcp/mcp-run.ts';
-import { npmServer } from '../pool/pool-records.ts';
+import { npmServer } from '../agent/mcp/client/pool-records.ts';
+import { fileWith, recordDir, recordOf, script, taskWithMcp } from '../agent/mcp/mcp-run.ts';
+import { auditLines } from '../server/audit/audit-schema.ts';
 import { fixture, scratch, spearRun } from './spear-run.ts';
 import { runOnTerminal } from './terminal-run.ts';
 

@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { sandboxOf, fixture as serverFixture } from '../pool/pool-records.ts';
-import { eventually } from '../pool/pool-samples.ts';
-import { startTestSms, stopAll, type TestSms } from '../sms/running-sms.ts';
+import { sandboxOf, fixture as serverFixture } from '../agent/mcp/client/pool-records.ts';
+import { eventually } from '../agent/mcp/client/pool-samples.ts';
+import { startTestSms, stopAll, type TestSms } from '../registry/running-sms.ts';
 import { Cli, fixture, scratch } from './spear-run.ts';
 import { SteeredModel } from './steered-model.ts';
 

@@ -1,9 +1,9 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { sandboxOf, fixture as serverFixture } from '../pool/pool-records.ts';
-import { decide, listed, waiting } from '../sms/approvals/asking-node.ts';
-import { startTestSms, stopAll } from '../sms/running-sms.ts';
+import { decide, listed, waiting } from '../agent/approvals/service/asking-node.ts';
+import { sandboxOf, fixture as serverFixture } from '../agent/mcp/client/pool-records.ts';
+import { startTestSms, stopAll } from '../registry/running-sms.ts';
 import { Cli, fixture, scratch } from './spear-run.ts';
 
 afterEach(stopAll);

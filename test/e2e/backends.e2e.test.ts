@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { completionBody, type Handler, ProviderServer, sendJson } from '../chat/backends/provider-server.ts';
+import { completionBody, type Handler, ProviderServer, sendJson } from '../agent/chat/backends/provider-server.ts';
 import { fixture, scratch, spearRun } from './spear-run.ts';
 
 const chat = fixture('c/chat.wasm');

@@ -3,13 +3,13 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { expect, it } from 'vitest';
-import type { TranspileAnswer, TranspileRequest } from '../../src/load/component/transpile.ts';
-import { JCO_VERSION } from '../../src/load/component/versions.ts';
+import type { TranspileAnswer, TranspileRequest } from '../../src/runtime/wasm/component/transpile.ts';
+import { JCO_VERSION } from '../../src/runtime/wasm/component/versions.ts';
 import { fromText } from '../support/component-text.ts';
 import { fixture, root } from './spear-run.ts';
 
 const GENEROUS_MS = 120_000;
-const thread = { bundled: 'dist/transpile-worker.cjs', installed: 'src/load/component/transpile-worker.ts' };
+const thread = { bundled: 'dist/transpile-worker.cjs', installed: 'src/runtime/wasm/component/transpile-worker.ts' };
 
 async function ask(which: keyof typeof thread, bytes: Uint8Array): Promise<TranspileAnswer> {
   const workerData: TranspileRequest = { bytes, asyncImports: [], asyncExports: ['wasi:cli/run@0.2.0#run'] };

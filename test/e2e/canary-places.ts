@@ -1,4 +1,4 @@
-import { fixture, sandboxOf } from '../pool/pool-records.ts';
+import { fixture, sandboxOf } from '../agent/mcp/client/pool-records.ts';
 import type { ModelRequest, SteeredModel } from './steered-model.ts';
 
 /** Makes a secret for a place; `plain`: where only characters of a header or a url can be used. */

@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fixture as server, startHttp } from '../pool/pool-samples.ts';
+import { fixture as server, startHttp } from '../agent/mcp/client/pool-samples.ts';
 import { Canaries } from './canaries.ts';
 import { leakyRecords, type Plant, plantVariables } from './canary-places.ts';
 import { scratch } from './spear-run.ts';

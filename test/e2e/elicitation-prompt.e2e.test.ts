@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { auditLines } from '../audit/audit-schema.ts';
-import { recordDir, recordOf, taskWithMcp } from '../mcp/mcp-run.ts';
+import { recordDir, recordOf, taskWithMcp } from '../agent/mcp/mcp-run.ts';
+import { auditLines } from '../server/audit/audit-schema.ts';
 import { fixture, scratch, spearRun } from './spear-run.ts';
 import { runOnTerminal } from './terminal-run.ts';
 

@@ -1,9 +1,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { fileWith, recordDir, recordOf, script, taskWithMcp } from '../mcp/mcp-run.ts';
-import { fixture as serverFixture, startHttp } from '../pool/pool-samples.ts';
-import { startTestSms, stopAll } from '../sms/running-sms.ts';
+import { fixture as serverFixture, startHttp } from '../agent/mcp/client/pool-samples.ts';
+import { fileWith, recordDir, recordOf, script, taskWithMcp } from '../agent/mcp/mcp-run.ts';
+import { startTestSms, stopAll } from '../registry/running-sms.ts';
 import { needsBubblewrap } from '../support/needs.ts';
 import { fixture, scratch, spearRun } from './spear-run.ts';
 

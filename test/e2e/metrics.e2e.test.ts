@@ -1,9 +1,9 @@
 import { createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { fileWith, recordDir, taskWithMcp } from '../mcp/mcp-run.ts';
-import { type Family, parseExposition, sampleValue } from '../metrics/exposition.ts';
-import { npmServer } from '../pool/pool-records.ts';
+import { npmServer } from '../agent/mcp/client/pool-records.ts';
+import { fileWith, recordDir, taskWithMcp } from '../agent/mcp/mcp-run.ts';
+import { type Family, parseExposition, sampleValue } from '../server/telemetry/exposition.ts';
 import { Cli, fixture, spearRun } from './spear-run.ts';
 import { SteeredModel } from './steered-model.ts';
 

@@ -2,8 +2,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { npmServer, sandboxOf, fixture as serverFixture } from '../pool/pool-records.ts';
-import { type Answer, startTestSms, stopAll, type TestSms } from '../sms/running-sms.ts';
+import { npmServer, sandboxOf, fixture as serverFixture } from '../agent/mcp/client/pool-records.ts';
+import { type Answer, startTestSms, stopAll, type TestSms } from '../registry/running-sms.ts';
 import { Cli, fixture, scratch, spearRun } from './spear-run.ts';
 import { type ModelRequest, SteeredModel } from './steered-model.ts';
 

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it, vi } from 'vitest';
-import { recordDir, recordOf, script, taskWithMcp } from '../mcp/mcp-run.ts';
+import { recordDir, recordOf, script, taskWithMcp } from '../agent/mcp/mcp-run.ts';
 import { fixture, spearRun as runCommand, scratch } from './spear-run.ts';
 import { runOnTerminal } from './terminal-run.ts';
 

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import type { ChatBackend } from '../../src/agent/chat/backend.ts';
 import type { JsonObject } from '../../src/base/json.ts';
-import type { ChatBackend } from '../../src/chat/backend.ts';
 import { useComponentCache } from '../support/component-cache.ts';
 import { useJavaScriptGuests } from '../support/javascript-guest.ts';
 import { type FixtureRun, runFixture } from '../support/run-fixture.ts';

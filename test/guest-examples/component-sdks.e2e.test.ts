@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { componentWit } from '@bytecodealliance/jco-transpile/wasm-tools';
 import { describe, expect, it } from 'vitest';
 import { currentSources, recordedSources } from '../../scripts/guest-sources.ts';
-import { witFunctions, witPackage } from '../../src/abi/wit.ts';
+import { witFunctions, witPackage } from '../../src/runtime/abi/wit.ts';
 import { spearRun } from '../e2e/spear-run.ts';
 import { withoutProgress } from './component-progress.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
-import { openScriptedBackend } from '../../src/chat/backends/scripted.ts';
+import { openScriptedBackend } from '../../src/agent/chat/backends/scripted.ts';
 import { useJavaScriptGuests } from '../support/javascript-guest.ts';
 import { runFixture } from '../support/run-fixture.ts';
 

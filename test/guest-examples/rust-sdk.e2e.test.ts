@@ -5,8 +5,8 @@ import { fileURLToPath } from 'node:url';
 import { componentWit } from '@bytecodealliance/jco-transpile/wasm-tools';
 import { describe, expect, it } from 'vitest';
 import { currentSources, recordedSources } from '../../scripts/guest-sources.ts';
-import { type Call, calls, coreParams } from '../../src/abi/calls.ts';
-import { errno } from '../../src/abi/errno.ts';
+import { type Call, calls, coreParams } from '../../src/runtime/abi/calls.ts';
+import { errno } from '../../src/runtime/abi/errno.ts';
 import { readModule } from './wasm-imports.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));

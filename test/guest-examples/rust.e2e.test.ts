@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { recordDir, recordOf, script, taskWithMcp } from '../agent/mcp/mcp-run.ts';
 import { fixture, spearRun } from '../e2e/spear-run.ts';
-import { recordDir, recordOf, script, taskWithMcp } from '../mcp/mcp-run.ts';
 import { withoutProgress } from './component-progress.ts';
 
 const forms = [

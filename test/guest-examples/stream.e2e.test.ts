@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
+import type { ScriptTurn } from '../../src/agent/chat/backends/script-schema.ts';
 import { scripted } from '../support/chat-host.ts';
 import { useComponentCache } from '../support/component-cache.ts';
 import { runFixture } from '../support/run-fixture.ts';

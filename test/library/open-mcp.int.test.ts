@@ -12,7 +12,7 @@ import {
   ToolEvents,
   type Waiting,
 } from '../../src/index.ts';
-import { startTestSms, stopAll } from '../sms/running-sms.ts';
+import { startTestSms, stopAll } from '../registry/running-sms.ts';
 import { collector, fixture, folder, tiny, withTiny } from './fixtures.ts';
 
 afterEach(stopAll);

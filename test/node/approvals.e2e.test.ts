@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { RunRecord } from '../../src/protocol/run.ts';
-import { decide } from '../sms/approvals/asking-node.ts';
-import { stopAll } from '../sms/running-sms.ts';
+import type { RunRecord } from '../../src/server/records/run.ts';
+import { decide } from '../agent/approvals/service/asking-node.ts';
+import { stopAll } from '../registry/running-sms.ts';
 import { builtCommand } from '../support/built-command.ts';
 import { type PayingNode, payingNode } from './paying-node.ts';
 

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { readJournal } from '../../src/journal/read-journal.ts';
-import type { RunRecord } from '../../src/protocol/run.ts';
+import { readJournal } from '../../src/runtime/durable/read-journal.ts';
+import type { RunRecord } from '../../src/server/records/run.ts';
 import { useNats } from '../support/engines/use-engine.ts';
 import { NodeLives, writeNodeFolder } from '../torture/node/node-life.ts';
 

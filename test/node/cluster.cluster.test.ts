@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readJournal } from '../../src/journal/read-journal.ts';
-import { hasEnded, type RunRecord } from '../../src/protocol/run.ts';
+import { readJournal } from '../../src/runtime/durable/read-journal.ts';
+import { hasEnded, type RunRecord } from '../../src/server/records/run.ts';
 import { useNats } from '../support/engines/use-engine.ts';
 import { NodeLives, writeNodeFolder } from '../torture/node/node-life.ts';
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { eventually, isAlive } from '../pool/pool-samples.ts';
+import { eventually, isAlive } from '../agent/mcp/client/pool-samples.ts';
 import { NodeLives } from '../torture/node/node-life.ts';
 
 interface Call {

@@ -1,9 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { RunRecord } from '../../src/protocol/run.ts';
-import { stopAll, temporaryDirectory } from '../sms/running-sms.ts';
-import { fixture } from '../sms/tasks/task-calls.ts';
+import type { RunRecord } from '../../src/server/records/run.ts';
+import { stopAll, temporaryDirectory } from '../registry/running-sms.ts';
+import { fixture } from '../registry/tasks/task-calls.ts';
 import { eventually } from '../support/eventually.ts';
 import { ledgerRecord, writeNodeFolder } from '../torture/node/node-life.ts';
 import { startNode } from './started-spearlet.ts';

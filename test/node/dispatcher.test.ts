@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { Claim, NewRun } from '../../src/queue/run-queue.ts';
-import { Dispatcher, type DispatcherOptions } from '../../src/spearlet/dispatcher.ts';
-import type { ParkedRun } from '../../src/spearlet/parked-runs.ts';
-import type { AttemptOutcome } from '../../src/spearlet/run-claim.ts';
-import { newRun, success } from '../queue/queue-contract.ts';
+import { Dispatcher, type DispatcherOptions } from '../../src/node/dispatcher.ts';
+import type { ParkedRun } from '../../src/node/parked-runs.ts';
+import type { AttemptOutcome } from '../../src/node/run-claim.ts';
+import type { Claim, NewRun } from '../../src/server/queue/run-queue.ts';
+import { newRun, success } from '../server/queue/queue-contract.ts';
 import { FakeRunQueue } from '../support/fake-run-queue.ts';
 
 const LEASE_MS = 30_000;

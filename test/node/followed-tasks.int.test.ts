@@ -1,13 +1,13 @@
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
-import type { TaskContent } from '../../src/protocol/task.ts';
-import { EmbeddedQueue } from '../../src/queue/embedded/embedded-queue.ts';
-import { FollowedTasks } from '../../src/spearlet/followed-tasks.ts';
-import { TaskStore } from '../../src/spearlet/task-store.ts';
-import { Blobs } from '../../src/tasks/blobs.ts';
-import { onStop, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../sms/running-sms.ts';
-import { applyTask, hello, helloSha256, putBlob } from '../sms/tasks/task-calls.ts';
+import { FollowedTasks } from '../../src/node/followed-tasks.ts';
+import { TaskStore } from '../../src/node/task-store.ts';
+import { EmbeddedQueue } from '../../src/server/queue/embedded/embedded-queue.ts';
+import type { TaskContent } from '../../src/server/records/task.ts';
+import { Blobs } from '../../src/server/tasks/blobs.ts';
+import { onStop, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../registry/running-sms.ts';
+import { applyTask, hello, helloSha256, putBlob } from '../registry/tasks/task-calls.ts';
 import { until } from '../support/until.ts';
 
 afterEach(stopAll);

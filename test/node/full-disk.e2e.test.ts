@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, expect, it } from 'vitest';
-import type { RunRecord } from '../../src/protocol/run.ts';
+import type { RunRecord } from '../../src/server/records/run.ts';
 import { NodeLives, writeNodeFolder } from '../torture/node/node-life.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'spear-node-disk-'));

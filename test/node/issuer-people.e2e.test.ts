@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { RunRecord } from '../../src/protocol/run.ts';
-import { usual } from '../sms/people/oidc/oidc-config.ts';
-import { type RealIssuer, startRealIssuer } from '../sms/people/oidc/real-issuer.ts';
-import { onStop, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../sms/running-sms.ts';
-import { applyTask, hello, putBlob } from '../sms/tasks/task-calls.ts';
+import type { RunRecord } from '../../src/server/records/run.ts';
+import { onStop, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../registry/running-sms.ts';
+import { applyTask, hello, putBlob } from '../registry/tasks/task-calls.ts';
+import { usual } from '../server/identity/oidc/oidc-config.ts';
+import { type RealIssuer, startRealIssuer } from '../server/identity/oidc/real-issuer.ts';
 import { NodeLives, writeNodeFolder } from '../torture/node/node-life.ts';
 
 // A real issuer, a registry that knows it, and a node that knows it by the registry.

@@ -6,8 +6,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import type { RunRecord } from '../../src/protocol/run.ts';
-import { runInterface, SPIN } from '../sms/runs/run-interface.ts';
+import type { RunRecord } from '../../src/server/records/run.ts';
+import { runInterface, SPIN } from '../server/routes/run-interface.ts';
 import { frame, frameData } from '../support/stream-client.ts';
 import { NodeLives, writeNodeFolder } from '../torture/node/node-life.ts';
 

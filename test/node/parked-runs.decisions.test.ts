@@ -1,15 +1,15 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { DeskQuestion } from '../../src/agent/approvals/desk.ts';
+import { RegistryDesk } from '../../src/agent/approvals/registry-desk.ts';
+import { SharedApprovals } from '../../src/agent/approvals/shared-approvals.ts';
 import type { JsonObject } from '../../src/base/json.ts';
-import type { DeskQuestion } from '../../src/mcp/approval/desk.ts';
-import { RegistryDesk } from '../../src/mcp/approval/registry-desk.ts';
-import { SharedApprovals } from '../../src/registry/shared-approvals.ts';
+import { Dispatcher } from '../../src/node/dispatcher.ts';
+import { ParkedRuns } from '../../src/node/parked-runs.ts';
+import type { AttemptOutcome } from '../../src/node/run-claim.ts';
 import { LongWaits } from '../../src/run/long-waits.ts';
-import { Dispatcher } from '../../src/spearlet/dispatcher.ts';
-import { ParkedRuns } from '../../src/spearlet/parked-runs.ts';
-import type { AttemptOutcome } from '../../src/spearlet/run-claim.ts';
-import { newRun, success } from '../queue/queue-contract.ts';
-import { FakeRemote } from '../sms/approvals/fake-remote.ts';
-import { askedCall, boundOf, type OpenedQueue, openQueue } from '../sms/approvals/open-queue.ts';
+import { FakeRemote } from '../agent/approvals/service/fake-remote.ts';
+import { askedCall, boundOf, type OpenedQueue, openQueue } from '../agent/approvals/service/open-queue.ts';
+import { newRun, success } from '../server/queue/queue-contract.ts';
 import { FakeRunQueue } from '../support/fake-run-queue.ts';
 
 /*

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { Claim, ParkedFor } from '../../src/queue/run-queue.ts';
-import type { DecisionNews, SharedApprovals } from '../../src/registry/shared-approvals.ts';
-import { ParkedRuns } from '../../src/spearlet/parked-runs.ts';
-import { newRun } from '../queue/queue-contract.ts';
+import type { DecisionNews, SharedApprovals } from '../../src/agent/approvals/shared-approvals.ts';
+import { ParkedRuns } from '../../src/node/parked-runs.ts';
+import type { Claim, ParkedFor } from '../../src/server/queue/run-queue.ts';
+import { newRun } from '../server/queue/queue-contract.ts';
 import { FakeRunQueue } from '../support/fake-run-queue.ts';
 
 const MINUTE_MS = 60_000;

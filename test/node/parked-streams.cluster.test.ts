@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import { hasEnded, type RunRecord } from '../../src/protocol/run.ts';
+import { hasEnded, type RunRecord } from '../../src/server/records/run.ts';
 import { useNats } from '../support/engines/use-engine.ts';
 import { frame, frameData } from '../support/stream-client.ts';
 import { NodeLives, writeNodeFolder } from '../torture/node/node-life.ts';

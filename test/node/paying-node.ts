@@ -2,9 +2,9 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import type { RunRecord } from '../../src/protocol/run.ts';
-import { type Listed, listed } from '../sms/approvals/asking-node.ts';
-import { onStop, startTestSms, type TestSms, temporaryDirectory } from '../sms/running-sms.ts';
+import type { RunRecord } from '../../src/server/records/run.ts';
+import { type Listed, listed } from '../agent/approvals/service/asking-node.ts';
+import { onStop, startTestSms, type TestSms, temporaryDirectory } from '../registry/running-sms.ts';
 import { NodeLives } from '../torture/node/node-life.ts';
 
 const fixture = (path: string) => fileURLToPath(new URL(`../../fixtures/${path}`, import.meta.url));

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { loadSmsConfig } from '../../src/config/sms/sms-config.ts';
-import type { RunRecord } from '../../src/protocol/run.ts';
-import { clearStreams } from '../queue/nats-clusters.ts';
-import { startTestSms, stopAll, temporaryDirectory } from '../sms/running-sms.ts';
+import type { RunRecord } from '../../src/server/records/run.ts';
+import { startTestSms, stopAll, temporaryDirectory } from '../registry/running-sms.ts';
+import { clearStreams } from '../server/queue/nats-clusters.ts';
 import { useNats } from '../support/engines/use-engine.ts';
 import { type RunningNode, runningNode } from './running-node.ts';
 

@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { IssuerDescription } from '../../src/protocol/issuer.ts';
-import type { Identity } from '../../src/protocol/people.ts';
-import { newTokenText } from '../../src/sms/people/token-text.ts';
 import {
   IDENTITY_CACHE_MS,
   LOOKUPS_PER_PEER_PER_SECOND,
   RegistryIdentities,
-} from '../../src/spearlet/registry-identities.ts';
-import { makeKey, published, signed, signedBySecret, unsigned } from '../sms/people/oidc/fake-issuer.ts';
+} from '../../src/node/registry-identities.ts';
+import { newTokenText } from '../../src/server/identity/token-text.ts';
+import type { IssuerDescription } from '../../src/server/records/issuer.ts';
+import type { Identity } from '../../src/server/records/permissions.ts';
+import { makeKey, published, signed, signedBySecret, unsigned } from '../server/identity/oidc/fake-issuer.ts';
 
 const ann: Identity = { name: 'ann', roles: ['viewer'], namespace: '*', mayReadJournals: false, expiresAtMs: null };
 const TOKEN = newTokenText();

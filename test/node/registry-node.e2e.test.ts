@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { RunRecord } from '../../src/protocol/run.ts';
-import { stopAll } from '../sms/running-sms.ts';
-import { type SmsProcess, spawnSms } from '../sms/sms-process.ts';
-import { fixture } from '../sms/tasks/task-calls.ts';
+import type { RunRecord } from '../../src/server/records/run.ts';
+import { stopAll } from '../registry/running-sms.ts';
+import { type SmsProcess, spawnSms } from '../registry/sms-process.ts';
+import { fixture } from '../registry/tasks/task-calls.ts';
 import { builtCommand } from '../support/built-command.ts';
 import { NodeLives, writeNodeFolder } from '../torture/node/node-life.ts';
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import type { RunRecord } from '../../src/protocol/run.ts';
-import type { SpearletOptions } from '../../src/spearlet/spearlet.ts';
-import { startTestSms, stopAll, temporaryDirectory } from '../sms/running-sms.ts';
+import type { SpearletOptions } from '../../src/node/spearlet.ts';
+import type { RunRecord } from '../../src/server/records/run.ts';
+import { startTestSms, stopAll, temporaryDirectory } from '../registry/running-sms.ts';
 import { useNats } from '../support/engines/use-engine.ts';
 import { eventually } from '../support/eventually.ts';
 import { writeNodeFolder } from '../torture/node/node-life.ts';

@@ -1,8 +1,8 @@
 import { readdirSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { RunRecord } from '../../src/protocol/run.ts';
-import type { SpearletOptions } from '../../src/spearlet/spearlet.ts';
-import { startTestSms, stopAll, type TestSms, temporaryDirectory } from '../sms/running-sms.ts';
+import type { SpearletOptions } from '../../src/node/spearlet.ts';
+import type { RunRecord } from '../../src/server/records/run.ts';
+import { startTestSms, stopAll, type TestSms, temporaryDirectory } from '../registry/running-sms.ts';
 import { eventually } from '../support/eventually.ts';
 import { ledgerRecord } from '../torture/node/node-life.ts';
 import { startNode as start } from './started-spearlet.ts';

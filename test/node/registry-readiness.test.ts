@@ -1,11 +1,11 @@
 import { afterEach, expect, it } from 'vitest';
-import type { StopRecord } from '../../src/protocol/stop.ts';
-import { stopKind } from '../../src/protocol/stop-kind.ts';
-import { RegistryCache } from '../../src/registry/cache.ts';
-import { KindCache } from '../../src/registry/kind-cache.ts';
-import { inProcessSource } from '../../src/sms/store/in-process-source.ts';
-import { createMemoryStore, createMemoryStoreOf } from '../../src/sms/store/memory-store.ts';
-import { RegistryReadiness } from '../../src/spearlet/registry-readiness.ts';
+import { RegistryReadiness } from '../../src/node/registry-readiness.ts';
+import { RegistryCache } from '../../src/registry-client/cache.ts';
+import { inProcessSource } from '../../src/registry-client/in-process-source.ts';
+import { KindCache } from '../../src/registry-client/kind-cache.ts';
+import type { StopRecord } from '../../src/server/records/stop.ts';
+import { stopKind } from '../../src/server/records/stop-kind.ts';
+import { createMemoryStore, createMemoryStoreOf } from '../../src/server/store/memory-store.ts';
 
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {

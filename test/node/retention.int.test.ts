@@ -2,11 +2,11 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
-import { EmbeddedQueue } from '../../src/queue/embedded/embedded-queue.ts';
-import type { Claim } from '../../src/queue/run-queue.ts';
-import { Retention } from '../../src/spearlet/retention.ts';
-import { FileJournals } from '../../src/spearlet/run-journals.ts';
-import { newRun, success } from '../queue/queue-contract.ts';
+import { Retention } from '../../src/node/retention.ts';
+import { FileJournals } from '../../src/node/run-journals.ts';
+import { EmbeddedQueue } from '../../src/server/queue/embedded/embedded-queue.ts';
+import type { Claim } from '../../src/server/queue/run-queue.ts';
+import { newRun, success } from '../server/queue/queue-contract.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'spear-retention-'));
 afterEach(() => rmSync(folder, { recursive: true }));

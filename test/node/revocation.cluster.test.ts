@@ -1,10 +1,10 @@
 import { afterEach, expect, it } from 'vitest';
 import { type CallingNode, openCallingNode } from '../../bench/guests/calling-node.ts';
-import { decideCall } from '../../src/policy/walk.ts';
-import { disabledTask } from '../../src/protocol/policy-layers.ts';
-import { RegistryCache } from '../../src/registry/cache.ts';
-import { etcdConfig } from '../sms/etcd/etcd-config.ts';
-import { onStop, startTestSms, stopAll, type TestSms } from '../sms/running-sms.ts';
+import { decideCall } from '../../src/agent/policy/walk.ts';
+import { RegistryCache } from '../../src/registry-client/cache.ts';
+import { disabledTask } from '../../src/runtime/port/policy-layers.ts';
+import { onStop, startTestSms, stopAll, type TestSms } from '../registry/running-sms.ts';
+import { etcdConfig } from '../server/store/etcd/etcd-config.ts';
 import { useEtcd } from '../support/engines/use-engine.ts';
 import { until } from '../support/until.ts';
 

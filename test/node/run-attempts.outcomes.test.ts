@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { JournalError } from '../../src/journal/journal-error.ts';
-import type { TaskRevision } from '../../src/protocol/task.ts';
-import { AllRunEvents, lifeOf, type RunEvent } from '../../src/queue/run-events.ts';
-import type { Claim } from '../../src/queue/run-queue.ts';
-import { RunAttempts, type RunAttemptsOptions } from '../../src/spearlet/run-attempts.ts';
-import type { EarlierAttempt } from '../../src/spearlet/run-journals.ts';
-import { newRun } from '../queue/queue-contract.ts';
+import { RunAttempts, type RunAttemptsOptions } from '../../src/node/run-attempts.ts';
+import type { EarlierAttempt } from '../../src/node/run-journals.ts';
+import { JournalError } from '../../src/runtime/durable/journal-error.ts';
+import { AllRunEvents, lifeOf, type RunEvent } from '../../src/server/queue/run-events.ts';
+import type { Claim } from '../../src/server/queue/run-queue.ts';
+import type { TaskRevision } from '../../src/server/records/task.ts';
+import { newRun } from '../server/queue/queue-contract.ts';
 import { FakeRunQueue } from '../support/fake-run-queue.ts';
 
 const task = { namespace: 'default', name: 'hello', revision: 1, wasm: 'a'.repeat(64) } as TaskRevision;

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { AllRunEvents } from '../../src/queue/run-events.ts';
-import type { Claim } from '../../src/queue/run-queue.ts';
-import { RunAttempts, type RunAttemptsOptions } from '../../src/spearlet/run-attempts.ts';
+import { RunAttempts, type RunAttemptsOptions } from '../../src/node/run-attempts.ts';
+import { AllRunEvents } from '../../src/server/queue/run-events.ts';
+import type { Claim } from '../../src/server/queue/run-queue.ts';
 
 it('an attempt that could not be made is told of as any other that is made again, and leaves its run to the next', async () => {
   const events = new AllRunEvents();

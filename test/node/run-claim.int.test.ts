@@ -1,12 +1,12 @@
 import type { Readable } from 'node:stream';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { JournalError } from '../../src/journal/journal-error.ts';
-import { MAX_RESULT_BYTES } from '../../src/protocol/run.ts';
-import type { ParkedFor, RunEnding } from '../../src/queue/run-queue.ts';
+import { type AttemptOptions, attemptRun, type StopReason } from '../../src/node/run-claim.ts';
+import type { EarlierAttempt } from '../../src/node/run-journals.ts';
 import { runGuest } from '../../src/run/run-guest.ts';
-import type { RunResult } from '../../src/run/run-result.ts';
-import { type AttemptOptions, attemptRun, type StopReason } from '../../src/spearlet/run-claim.ts';
-import type { EarlierAttempt } from '../../src/spearlet/run-journals.ts';
+import { JournalError } from '../../src/runtime/durable/journal-error.ts';
+import type { RunResult } from '../../src/runtime/host/run-result.ts';
+import type { ParkedFor, RunEnding } from '../../src/server/queue/run-queue.ts';
+import { MAX_RESULT_BYTES } from '../../src/server/records/run.ts';
 import { sampleStop } from './stop-samples.ts';
 
 vi.mock('../../src/run/run-guest.ts', () => ({ runGuest: vi.fn() }));

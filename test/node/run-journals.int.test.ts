@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { afterAll, expect, it } from 'vitest';
+import { endedEarlier } from '../../src/node/run-claim.ts';
+import { FileJournals } from '../../src/node/run-journals.ts';
 import { runGuest } from '../../src/run/run-guest.ts';
-import { Secret } from '../../src/secrets/secret.ts';
-import { endedEarlier } from '../../src/spearlet/run-claim.ts';
-import { FileJournals } from '../../src/spearlet/run-journals.ts';
+import { Secret } from '../../src/server/secrets/secret.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'spear-journals-'));
 afterAll(() => rmSync(folder, { recursive: true }));

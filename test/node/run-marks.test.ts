@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
-import type { RunDegradation } from '../../src/protocol/run.ts';
-import type { Claim, RunMark } from '../../src/queue/run-queue.ts';
+import { RunMarks } from '../../src/node/run-marks.ts';
 import type { WaitingApproval } from '../../src/run/long-waits.ts';
-import { RunMarks } from '../../src/spearlet/run-marks.ts';
+import type { Claim, RunMark } from '../../src/server/queue/run-queue.ts';
+import type { RunDegradation } from '../../src/server/records/run.ts';
 
 function open(earlier: readonly RunDegradation[] | null = null, mark: () => Promise<boolean> = async () => true) {
   const stored: RunMark[] = [];

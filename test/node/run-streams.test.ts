@@ -2,11 +2,11 @@ import type { IncomingMessage } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { expect, it } from 'vitest';
-import type { RunQueue } from '../../src/queue/run-queue.ts';
-import type { CallerLimits } from '../../src/sms/http/caller-limits.ts';
-import type { Identity } from '../../src/sms/people/identity.ts';
-import type { NodeAccess } from '../../src/spearlet/node-access.ts';
-import { RunStreams } from '../../src/spearlet/run-streams.ts';
+import type { NodeAccess } from '../../src/node/node-access.ts';
+import { RunStreams } from '../../src/node/run-streams.ts';
+import type { CallerLimits } from '../../src/server/http/caller-limits.ts';
+import type { Identity } from '../../src/server/identity/identity.ts';
+import type { RunQueue } from '../../src/server/queue/run-queue.ts';
 
 const ann: Identity = {
   ...{ name: 'ann', roles: ['submitter'], namespace: 'default', mayReadJournals: false, expiresAtMs: null },

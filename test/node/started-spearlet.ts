@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { flagWords } from '../../src/cli/run/registry-flags.ts';
 import { loadHostConfig } from '../../src/config/host/host-config.ts';
-import type { RunRecord } from '../../src/protocol/run.ts';
-import { type SpearletOptions, startSpearlet } from '../../src/spearlet/spearlet.ts';
-import { onStop, temporaryDirectory } from '../sms/running-sms.ts';
+import { type SpearletOptions, startSpearlet } from '../../src/node/spearlet.ts';
+import type { RunRecord } from '../../src/server/records/run.ts';
+import { onStop, temporaryDirectory } from '../registry/running-sms.ts';
 import { writeNodeFolder } from '../torture/node/node-life.ts';
 
 const RUNS = '/v1/namespaces/default/runs';

@@ -1,7 +1,7 @@
 import { Listeners } from '../../src/base/listeners.ts';
-import type { StopEffect, StopRecord, StopScope } from '../../src/protocol/stop.ts';
-import type { RegistryChange } from '../../src/registry/snapshot.ts';
-import { NodeStops } from '../../src/spearlet/node-stops.ts';
+import { NodeStops } from '../../src/node/node-stops.ts';
+import type { RegistryChange } from '../../src/registry-client/snapshot.ts';
+import type { StopEffect, StopRecord, StopScope } from '../../src/server/records/stop.ts';
 
 export const NODE_ID = 'worker-3:n1';
 

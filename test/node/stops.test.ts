@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { ParkedFor } from '../../src/queue/run-queue.ts';
-import { Dispatcher } from '../../src/spearlet/dispatcher.ts';
-import { ParkedRuns } from '../../src/spearlet/parked-runs.ts';
-import { RunAttempts, type RunAttemptsOptions } from '../../src/spearlet/run-attempts.ts';
-import type { AttemptOutcome } from '../../src/spearlet/run-claim.ts';
-import { newRun } from '../queue/queue-contract.ts';
+import { Dispatcher } from '../../src/node/dispatcher.ts';
+import { ParkedRuns } from '../../src/node/parked-runs.ts';
+import { RunAttempts, type RunAttemptsOptions } from '../../src/node/run-attempts.ts';
+import type { AttemptOutcome } from '../../src/node/run-claim.ts';
+import type { ParkedFor } from '../../src/server/queue/run-queue.ts';
+import { newRun } from '../server/queue/queue-contract.ts';
 import { FakeRunQueue } from '../support/fake-run-queue.ts';
 import { FakeStops, sampleStop } from './stop-samples.ts';
 

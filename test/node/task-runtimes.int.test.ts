@@ -3,14 +3,14 @@ import { join } from 'node:path';
 import { metrics } from '@opentelemetry/api';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { loadHostConfig } from '../../src/config/host/host-config.ts';
-import { createMetrics } from '../../src/metrics/metrics.ts';
-import type { TaskRevision } from '../../src/protocol/task.ts';
+import { TaskRuntimes } from '../../src/node/task-runtimes.ts';
 import { libraryWords } from '../../src/run/library-words.ts';
 import { openRunRegistry } from '../../src/run/open-registry.ts';
 import { RegistryServers } from '../../src/run/registry-servers.ts';
-import { TaskRuntimes } from '../../src/spearlet/task-runtimes.ts';
-import { onStop, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../sms/running-sms.ts';
-import { fixture } from '../sms/tasks/task-calls.ts';
+import type { TaskRevision } from '../../src/server/records/task.ts';
+import { createMetrics } from '../../src/server/telemetry/metrics.ts';
+import { onStop, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../registry/running-sms.ts';
+import { fixture } from '../registry/tasks/task-calls.ts';
 
 beforeEach(() => {
   vi.stubEnv('XDG_STATE_HOME', temporaryDirectory());

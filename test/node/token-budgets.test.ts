@@ -2,11 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { ChatBackend } from '../../src/chat/backend.ts';
+import type { ChatBackend } from '../../src/agent/chat/backend.ts';
 import type { NamespaceBudgets } from '../../src/config/host/node.ts';
-import type { TaskRevision } from '../../src/protocol/task.ts';
-import { EmbeddedQueue } from '../../src/queue/embedded/embedded-queue.ts';
-import { TokenBudgets } from '../../src/spearlet/token-budgets.ts';
+import { TokenBudgets } from '../../src/node/token-budgets.ts';
+import { EmbeddedQueue } from '../../src/server/queue/embedded/embedded-queue.ts';
+import type { TaskRevision } from '../../src/server/records/task.ts';
 
 let folder = '';
 let queue: EmbeddedQueue;

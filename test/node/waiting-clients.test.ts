@@ -1,7 +1,7 @@
 import { Duplex } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { CONNECT_WAIT_MS, WaitingClients } from '../../src/node/waiting-clients.ts';
 import type { StreamEnd } from '../../src/run/streams/stream-client.ts';
-import { CONNECT_WAIT_MS, WaitingClients } from '../../src/spearlet/waiting-clients.ts';
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
 afterEach(() => void vi.useRealTimers());

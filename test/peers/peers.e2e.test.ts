@@ -11,7 +11,7 @@ import { moreServers } from '../../scripts/peers/more-servers.ts';
 import { pypiServers } from '../../scripts/peers/pypi-servers.ts';
 import { transportOf } from '../../scripts/peers/real-server.ts';
 import { searchedServers } from '../../scripts/peers/searched-servers.ts';
-import { toRecords } from '../../src/mcp/toolbox-server.ts';
+import { toRecords } from '../../src/agent/mcp/toolbox-server.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const RUN_MS = 60_000;

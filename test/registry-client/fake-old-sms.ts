@@ -1,6 +1,6 @@
 import grpc from '@grpc/grpc-js';
-import { originalDefinition } from '../sms/original-client.ts';
-import { onStop } from '../sms/running-sms.ts';
+import { originalDefinition } from '../registry/original-client.ts';
+import { onStop } from '../registry/running-sms.ts';
 
 type Watch = grpc.ServerWritableStream<{ since_revision: number }, object>;
 

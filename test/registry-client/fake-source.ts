@@ -1,7 +1,7 @@
-import type { McpServerRecord } from '../../src/protocol/record.ts';
-import type { RegistryListing } from '../../src/protocol/record-events.ts';
-import type { RegistrySource, RegistryWatchItem } from '../../src/registry/source.ts';
-import { sampleRecord } from '../protocol/record-samples.ts';
+import type { RegistrySource, RegistryWatchItem } from '../../src/registry-client/source.ts';
+import type { McpServerRecord } from '../../src/server/records/record.ts';
+import type { RegistryListing } from '../../src/server/records/record-events.ts';
+import { sampleRecord } from '../server/records/record-samples.ts';
 
 type Answer = RegistryListing | Error | 'never';
 

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { RegistryCache } from '../../src/registry/cache.ts';
-import type { RegistryChange } from '../../src/registry/snapshot.ts';
-import { inProcessSource } from '../../src/sms/store/in-process-source.ts';
-import { createMemoryStore } from '../../src/sms/store/memory-store.ts';
-import type { RegistryStore } from '../../src/sms/store/store.ts';
-import { sampleRecord } from '../protocol/record-samples.ts';
+import { RegistryCache } from '../../src/registry-client/cache.ts';
+import { inProcessSource } from '../../src/registry-client/in-process-source.ts';
+import type { RegistryChange } from '../../src/registry-client/snapshot.ts';
+import { createMemoryStore } from '../../src/server/store/memory-store.ts';
+import type { RegistryStore } from '../../src/server/store/store.ts';
+import { sampleRecord } from '../server/records/record-samples.ts';
 
 let store: RegistryStore;
 let cache: RegistryCache;

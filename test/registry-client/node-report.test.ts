@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { type NodeReport, NodeReporter } from '../../src/registry/node-report.ts';
+import { type NodeReport, NodeReporter } from '../../src/registry-client/node-report.ts';
 import { FakeEnvironment, settled } from './fake-environment.ts';
 
 const report: NodeReport = { nodeId: 'n', registryState: 'ready', epoch: '', snapshotRevision: 1, servers: [] };

@@ -1,11 +1,11 @@
 import { writeFileSync } from 'node:fs';
 import { afterEach, describe, expect, it } from 'vitest';
-import { RegistryCache, type RegistryCacheOptions } from '../../src/registry/cache.ts';
-import { createRemoteSource } from '../../src/registry/remote-source.ts';
-import { restoreSqliteStore } from '../../src/sms/store/sqlite-backup.ts';
-import { untilRevision, untilStatus } from '../sms/cache-events.ts';
-import { makeLargeRegistry } from '../sms/large-registry.ts';
-import { fsRecord, onStop, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../sms/running-sms.ts';
+import { RegistryCache, type RegistryCacheOptions } from '../../src/registry-client/cache.ts';
+import { createRemoteSource } from '../../src/registry-client/remote-source.ts';
+import { restoreSqliteStore } from '../../src/server/store/sqlite-backup.ts';
+import { untilRevision, untilStatus } from '../registry/cache-events.ts';
+import { makeLargeRegistry } from '../registry/large-registry.ts';
+import { fsRecord, onStop, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../registry/running-sms.ts';
 import { selfSigned } from '../support/certificates.ts';
 import { FakeOldSms } from './fake-old-sms.ts';
 

@@ -1,9 +1,9 @@
 import { afterEach, expect, it } from 'vitest';
-import { stopKind } from '../../src/protocol/stop-kind.ts';
-import { RegistryCache } from '../../src/registry/cache.ts';
-import { KindCache } from '../../src/registry/kind-cache.ts';
-import { createRemoteSource } from '../../src/registry/remote-source.ts';
-import { onStop, startTestSms, stopAll } from '../sms/running-sms.ts';
+import { RegistryCache } from '../../src/registry-client/cache.ts';
+import { KindCache } from '../../src/registry-client/kind-cache.ts';
+import { createRemoteSource } from '../../src/registry-client/remote-source.ts';
+import { stopKind } from '../../src/server/records/stop-kind.ts';
+import { onStop, startTestSms, stopAll } from '../registry/running-sms.ts';
 import { FakeOldSms } from './fake-old-sms.ts';
 
 afterEach(stopAll);

@@ -1,13 +1,13 @@
 import { chmodSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { serverKind } from '../../src/protocol/server-kind.ts';
-import { RegistryCache } from '../../src/registry/cache.ts';
-import { restoreSnapshot } from '../../src/registry/snapshot.ts';
-import { readSnapshotFile, snapshotPath, writeSnapshotFile } from '../../src/registry/snapshot-file.ts';
-import { RegistryRefused } from '../../src/registry/source.ts';
-import { sampleRecord } from '../protocol/record-samples.ts';
-import { stopAll, temporaryDirectory } from '../sms/running-sms.ts';
+import { RegistryCache } from '../../src/registry-client/cache.ts';
+import { restoreSnapshot } from '../../src/registry-client/snapshot.ts';
+import { readSnapshotFile, snapshotPath, writeSnapshotFile } from '../../src/registry-client/snapshot-file.ts';
+import { RegistryRefused } from '../../src/registry-client/source.ts';
+import { serverKind } from '../../src/server/records/server-kind.ts';
+import { stopAll, temporaryDirectory } from '../registry/running-sms.ts';
+import { sampleRecord } from '../server/records/record-samples.ts';
 import { FakeEnvironment, settled } from './fake-environment.ts';
 import { event, FakeSource, heartbeat, listing } from './fake-source.ts';
 

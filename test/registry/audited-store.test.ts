@@ -1,9 +1,9 @@
 import { expect, it, vi } from 'vitest';
-import type { AuditEvent } from '../../src/audit/event.ts';
-import { createMemoryStore } from '../../src/sms/store/memory-store.ts';
-import { auditedStore } from '../../src/sms/trail/audited-store.ts';
-import { noTrail } from '../../src/sms/trail/sms-trail.ts';
-import { sampleRecord } from '../protocol/record-samples.ts';
+import { auditedStore } from '../../src/registry/audit/audited-store.ts';
+import type { AuditEvent } from '../../src/server/audit/event.ts';
+import { noTrail } from '../../src/server/audit/sms-trail.ts';
+import { createMemoryStore } from '../../src/server/store/memory-store.ts';
+import { sampleRecord } from '../server/records/record-samples.ts';
 
 /** More steps than anything takes from its call to its change. */
 const STEPS = 40;

@@ -1,5 +1,5 @@
-import type { RegistryCache } from '../../src/registry/cache.ts';
-import type { RegistryStatus } from '../../src/registry/kind-cache.ts';
+import type { RegistryCache } from '../../src/registry-client/cache.ts';
+import type { RegistryStatus } from '../../src/registry-client/kind-cache.ts';
 
 /** Resolves when the cache is at `revision` or later. The test's own time limit ends the wait. */
 export function untilRevision(cache: RegistryCache, revision: number): Promise<void> {

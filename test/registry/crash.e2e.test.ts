@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { afterEach, expect, it } from 'vitest';
-import { RegistryCache } from '../../src/registry/cache.ts';
-import { createRemoteSource } from '../../src/registry/remote-source.ts';
+import { RegistryCache } from '../../src/registry-client/cache.ts';
+import { createRemoteSource } from '../../src/registry-client/remote-source.ts';
 import { untilRevision } from './cache-events.ts';
 import { OriginalClient } from './original-client.ts';
 import { onStop, stopAll, temporaryDirectory } from './running-sms.ts';

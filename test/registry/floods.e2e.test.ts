@@ -6,10 +6,10 @@ import { connect as connectTcp, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { afterEach, expect, it, vi } from 'vitest';
-import { HealthCheckRequestSchema } from '../../src/protocol/generated/grpc/health/v1/health_pb.ts';
-import { createRemoteSource } from '../../src/registry/remote-source.ts';
-import { HeldBytes } from '../../src/sms/held-bytes.ts';
-import { startHttpServer } from '../../src/sms/http/http-server.ts';
+import { HealthCheckRequestSchema } from '../../src/generated/proto/grpc/health/v1/health_pb.ts';
+import { createRemoteSource } from '../../src/registry-client/remote-source.ts';
+import { HeldBytes } from '../../src/server/http/held-bytes.ts';
+import { startHttpServer } from '../../src/server/http/http-server.ts';
 import { selfSigned } from '../support/certificates.ts';
 import { fsRecord, onStop, startTestSms, stopAll, type TestSms } from './running-sms.ts';
 

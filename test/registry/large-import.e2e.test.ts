@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs';
 import { afterEach, expect, it } from 'vitest';
-import { openSqliteStore } from '../../src/sms/store/sqlite-store.ts';
+import { openSqliteStore } from '../../src/server/store/sqlite-store.ts';
 import { starvedMs } from '../support/starved.ts';
 import { onStop, stopAll, temporaryDirectory } from './running-sms.ts';
 import { type SmsProcess, spawnSms } from './sms-process.ts';

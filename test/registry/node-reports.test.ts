@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import type { NodeReport } from '../../src/registry/node-report.ts';
-import { toolListReport } from '../../src/registry/tool-list-report.ts';
-import { NodeReports, ReportRefused } from '../../src/sms/node-reports.ts';
+import { NodeReports, ReportRefused } from '../../src/registry/node-reports.ts';
+import type { NodeReport } from '../../src/registry-client/node-report.ts';
+import { toolListReport } from '../../src/registry-client/tool-list-report.ts';
 
 const report = (nodeId: string, serverIds: readonly string[] = ['fs']): NodeReport => ({
   nodeId,

@@ -1,7 +1,7 @@
 import { appendFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
-import { readTrail, type TrailQuestion } from '../../src/sms/trail/read-trail.ts';
+import { readTrail, type TrailQuestion } from '../../src/registry/audit/read-trail.ts';
 import { startTestSms, stopAll, temporaryDirectory } from './running-sms.ts';
 
 afterEach(stopAll);

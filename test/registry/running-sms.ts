@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Agent, fetch, type Headers } from 'undici';
 import { loadSmsConfig, type SmsConfig } from '../../src/config/sms/sms-config.ts';
-import { createRemoteSource, type RemoteSource } from '../../src/registry/remote-source.ts';
-import { createSecretSource } from '../../src/secrets/secret-source.ts';
-import { type RunningSms, startSms } from '../../src/sms/sms.ts';
+import { type RunningSms, startSms } from '../../src/registry/sms.ts';
+import { createRemoteSource, type RemoteSource } from '../../src/registry-client/remote-source.ts';
+import { createSecretSource } from '../../src/server/secrets/secret-source.ts';
 
 export interface TestSms {
   readonly sms: RunningSms;

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { RunPicture } from '../../src/protocol/run-picture.ts';
-import { type RunReport, runReportLimits } from '../../src/registry/run-report.ts';
-import { createToken } from './people/token-calls.ts';
+import { type RunReport, runReportLimits } from '../../src/registry-client/run-report.ts';
+import type { RunPicture } from '../../src/server/timeline/run-picture.ts';
+import { createToken } from '../server/identity/token-calls.ts';
 import { startTestSms, stopAll, type TestSms } from './running-sms.ts';
 
 afterEach(stopAll);

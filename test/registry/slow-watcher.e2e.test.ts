@@ -1,8 +1,8 @@
 import { type ClientHttp2Stream, connect } from 'node:http2';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { afterEach, expect, it } from 'vitest';
-import { WatchMcpServersRequestSchema } from '../../src/protocol/generated/sms/mcp_registry_pb.ts';
-import { RegistryCache } from '../../src/registry/cache.ts';
+import { WatchMcpServersRequestSchema } from '../../src/generated/proto/sms/mcp_registry_pb.ts';
+import { RegistryCache } from '../../src/registry-client/cache.ts';
 import { untilRevision } from './cache-events.ts';
 import { OriginalClient, status } from './original-client.ts';
 import { onStop, startTestSms, stopAll, type TestSms } from './running-sms.ts';

@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { decideCall } from '../../src/policy/walk.ts';
-import { stopLimits } from '../../src/protocol/stop.ts';
-import { stopKind } from '../../src/protocol/stop-kind.ts';
-import { RegistryCache } from '../../src/registry/cache.ts';
-import { KindCache } from '../../src/registry/kind-cache.ts';
-import { linesOf } from '../audit/audit-samples.ts';
-import { taskWith } from '../policy/policy-samples.ts';
+import { decideCall } from '../../src/agent/policy/walk.ts';
+import { RegistryCache } from '../../src/registry-client/cache.ts';
+import { KindCache } from '../../src/registry-client/kind-cache.ts';
+import { stopLimits } from '../../src/server/records/stop.ts';
+import { stopKind } from '../../src/server/records/stop-kind.ts';
+import { taskWith } from '../agent/policy/policy-samples.ts';
+import { linesOf } from '../server/audit/audit-samples.ts';
 import { fsRecord, onStop, startTestSms, stopAll, type TestSms } from './running-sms.ts';
 
 const STOPS = '/admin/api/stops';

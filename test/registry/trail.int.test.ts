@@ -1,9 +1,9 @@
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { foldLimits } from '../../src/audit/fold.ts';
 import { loadSmsConfig } from '../../src/config/sms/sms-config.ts';
-import { linesOf, verified } from '../audit/audit-samples.ts';
+import { foldLimits } from '../../src/server/audit/fold.ts';
+import { linesOf, verified } from '../server/audit/audit-samples.ts';
 import { type ConfigChange, fsRecord, startTestSms, stopAll, type TestSms, temporaryDirectory } from './running-sms.ts';
 
 afterEach(stopAll);

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { noInjectedTools } from '../../src/chat/injected-tools.ts';
+import { noInjectedTools } from '../../src/agent/chat/injected-tools.ts';
 import { ChatService } from '../../src/run/chat-service.ts';
 import { scripted } from '../support/chat-host.ts';
 

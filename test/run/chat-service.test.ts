@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
-import { type HostReply, PortViolation, type SessionDelta } from '../../src/protocol/port.ts';
 import { ChatService } from '../../src/run/chat-service.ts';
+import { type HostReply, PortViolation, type SessionDelta } from '../../src/runtime/port/port.ts';
 import { type ObservedBackend, scripted } from '../support/chat-host.ts';
 import { HELLO } from '../support/test-guest.ts';
 import { until } from '../support/until.ts';

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { DeskWait } from '../../src/mcp/approval/desk.ts';
-import type { ParkedFor } from '../../src/protocol/run.ts';
+import type { DeskWait } from '../../src/agent/approvals/desk.ts';
 import { LongWaits, type WaitingApproval } from '../../src/run/long-waits.ts';
+import type { ParkedFor } from '../../src/server/records/run.ts';
 
 const PARK_AFTER_MS = 10_000;
 /** The guest is watched for this long before it is parked. */

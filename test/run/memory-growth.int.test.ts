@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
+import type { ScriptTurn } from '../../src/agent/chat/backends/script-schema.ts';
 import {
   AUTO_TOOL_CALL,
   answer,

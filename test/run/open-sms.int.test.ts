@@ -1,10 +1,10 @@
 import { writeFileSync } from 'node:fs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { flagWords } from '../../src/cli/run/registry-flags.ts';
-import { stopKind } from '../../src/protocol/stop-kind.ts';
-import { readSnapshotFile, snapshotPath } from '../../src/registry/snapshot-file.ts';
+import { readSnapshotFile, snapshotPath } from '../../src/registry-client/snapshot-file.ts';
 import { type OpenedSms, openSms } from '../../src/run/open-sms.ts';
-import { fsRecord, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../sms/running-sms.ts';
+import { stopKind } from '../../src/server/records/stop-kind.ts';
+import { fsRecord, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../registry/running-sms.ts';
 
 const STOPS = '/admin/api/stops';
 /** Shorter than the interval at which snapshots are written. */

@@ -4,15 +4,15 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
 import { afterEach, describe, expect, it } from 'vitest';
+import { McpRegistryService } from '../../src/generated/proto/sms/mcp_registry_pb.ts';
 import { type AuditEvent, ConfigError, type McpOptions, openMcp, ToolEvents } from '../../src/index.ts';
-import { McpRegistryService } from '../../src/protocol/generated/sms/mcp_registry_pb.ts';
-import { profileKind } from '../../src/protocol/profile-kind.ts';
-import { keepSnapshot } from '../../src/registry/keep-snapshot.ts';
-import { KindCache } from '../../src/registry/kind-cache.ts';
-import { createRemoteSource } from '../../src/registry/remote-source.ts';
-import { readSnapshotFile, snapshotPath } from '../../src/registry/snapshot-file.ts';
+import { keepSnapshot } from '../../src/registry-client/keep-snapshot.ts';
+import { KindCache } from '../../src/registry-client/kind-cache.ts';
+import { createRemoteSource } from '../../src/registry-client/remote-source.ts';
+import { readSnapshotFile, snapshotPath } from '../../src/registry-client/snapshot-file.ts';
+import { profileKind } from '../../src/server/records/profile-kind.ts';
 import { fixture, folder } from '../library/fixtures.ts';
-import { onStop, startTestSms, stopAll, temporaryDirectory } from '../sms/running-sms.ts';
+import { onStop, startTestSms, stopAll, temporaryDirectory } from '../registry/running-sms.ts';
 
 afterEach(stopAll);
 

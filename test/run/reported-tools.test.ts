@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { ToolDescriptor, ToolList } from '../../src/pool/tool-list.ts';
+import type { ToolDescriptor, ToolList } from '../../src/agent/mcp/client/tool-list.ts';
 import { ReportedTools } from '../../src/run/reported-tools.ts';
 
 const tool = (name: string): ToolDescriptor => ({

@@ -1,8 +1,8 @@
 import { PassThrough, Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { OpenAiBackend } from '../../src/chat/backends/openai.ts';
+import { OpenAiBackend } from '../../src/agent/chat/backends/openai.ts';
 import { BackendError, runGuest } from '../../src/index.ts';
-import { compiledBackend, ProviderServer } from '../chat/backends/provider-server.ts';
+import { compiledBackend, ProviderServer } from '../agent/chat/backends/provider-server.ts';
 import { scripted } from '../support/chat-host.ts';
 import { runFixture } from '../support/run-fixture.ts';
 import { running } from '../support/small-modules.ts';

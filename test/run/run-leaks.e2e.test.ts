@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { expect, it } from 'vitest';
-import { OpenAiBackend } from '../../src/chat/backends/openai.ts';
-import { compiledBackend, completionBody, ProviderServer, sendJson } from '../chat/backends/provider-server.ts';
+import { OpenAiBackend } from '../../src/agent/chat/backends/openai.ts';
+import { compiledBackend, completionBody, ProviderServer, sendJson } from '../agent/chat/backends/provider-server.ts';
 import { inventory } from '../support/inventory.ts';
 import { type FixtureOptions, runFixture } from '../support/run-fixture.ts';
 import { until } from '../support/until.ts';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { NO_FUNCTION_TABLE } from '../../src/abi/guest-module.ts';
-import { openScriptedBackend } from '../../src/chat/backends/scripted.ts';
+import { openScriptedBackend } from '../../src/agent/chat/backends/scripted.ts';
+import { NO_FUNCTION_TABLE } from '../../src/runtime/abi/guest-module.ts';
 import { fixtureBytes, runFixture } from '../support/run-fixture.ts';
 import { withoutTable } from '../support/without-table.ts';
 

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { runSpear } from '../cli/spear/run-spear.ts';
-import { stopAll } from '../sms/running-sms.ts';
-import { type SmsProcess, spawnSms } from '../sms/sms-process.ts';
+import { stopAll } from '../registry/running-sms.ts';
+import { type SmsProcess, spawnSms } from '../registry/sms-process.ts';
 import { NodeLives, writeNodeFolder } from '../torture/node/node-life.ts';
 
 // The built registry and node as processes, driven by the built spear.

@@ -5,7 +5,7 @@ import { rolldown } from 'rolldown';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 /** Starts the guest's thread. */
-const STARTER = join(root, 'src/run/threads/guest-worker.ts');
+const STARTER = join(root, 'src/runtime/host/guest-worker.ts');
 /** Always the same place: what vitest keeps of a run holds its address, and the next run writes it anew. */
 const BUNDLE = join(root, 'node_modules/.cache/spear/guest-worker.cjs');
 /** How it names what the thread runs: the source beside a source, the bundle beside a bundle. */
@@ -18,7 +18,7 @@ const CHOICE = /new URL\(\s*import\.meta\.url\.endsWith\('\.ts'\)[^)]*\)/;
 export async function bundledGuestThread() {
   const bundle = await rolldown({
     cwd: root,
-    input: join(root, 'src/guest/worker.ts'),
+    input: join(root, 'src/runtime/guest/worker.ts'),
     platform: 'node',
     external: [/^node:/],
   });

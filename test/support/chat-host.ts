@@ -1,17 +1,17 @@
 import type { MessagePort } from 'node:worker_threads';
-import { type AuditSink, noAudit } from '../../src/audit/event.ts';
+import type { AskedBy, ChatBackend, ChatRequest } from '../../src/agent/chat/backend.ts';
+import type { ScriptTurn } from '../../src/agent/chat/backends/script-schema.ts';
+import { openScriptedBackend } from '../../src/agent/chat/backends/scripted.ts';
+import type { GuestMcp } from '../../src/agent/mcp/guest-mcp.ts';
+import { ToolEvents } from '../../src/agent/mcp/tool-events.ts';
 import type { JsonObject } from '../../src/base/json.ts';
-import type { AskedBy, ChatBackend, ChatRequest } from '../../src/chat/backend.ts';
-import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
-import { openScriptedBackend } from '../../src/chat/backends/scripted.ts';
-import type { GuestMcp } from '../../src/mcp/guest-mcp.ts';
-import { ToolEvents } from '../../src/mcp/tool-events.ts';
-import type { HostReply } from '../../src/protocol/port.ts';
 import { ChatService } from '../../src/run/chat-service.ts';
-import { GuestPort } from '../../src/run/guest-port.ts';
 import { McpService } from '../../src/run/mcp-service.ts';
 import { NativeTools } from '../../src/run/native-tools.ts';
 import { StreamHub } from '../../src/run/streams/stream-hub.ts';
+import { GuestPort } from '../../src/runtime/host/guest-port.ts';
+import type { HostReply } from '../../src/runtime/port/port.ts';
+import { type AuditSink, noAudit } from '../../src/server/audit/event.ts';
 
 /** Notes every request on its way to a real backend, and can hold the answers back. */
 export class ObservedBackend implements ChatBackend {

@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll } from 'vitest';
-import { prepare } from '../../src/load/prepare.ts';
-import { compileLimits } from '../../src/protocol/limits.ts';
+import { compileLimits } from '../../src/runtime/port/limits.ts';
+import { prepare } from '../../src/runtime/wasm/prepare.ts';
 
 /**
  * A cache for the components of one test file. What was compiled into it starts like a core module, so that a deadline

@@ -1,11 +1,11 @@
-import { type Call, type CallName, calls } from '../../src/abi/calls.ts';
-import { type ErrnoName, errno } from '../../src/abi/errno.ts';
-import { sharedCounts } from '../../src/guest/binding/hostcall-counts.ts';
-import { componentCalls, hostInterface, withoutVersion } from '../../src/guest/component/calls.ts';
-import { instantiateInFastLane } from '../../src/guest/component/fast-lane.ts';
-import { glueInterface } from '../../src/guest/component/glue-imports.ts';
-import { hostcalls } from '../../src/hostcalls/all.ts';
-import type { GuestState } from '../../src/hostcalls/guest-state.ts';
+import { type Call, type CallName, calls } from '../../src/runtime/abi/calls.ts';
+import { type ErrnoName, errno } from '../../src/runtime/abi/errno.ts';
+import { sharedCounts } from '../../src/runtime/guest/binding/hostcall-counts.ts';
+import { componentCalls, hostInterface, withoutVersion } from '../../src/runtime/guest/component/calls.ts';
+import { instantiateInFastLane } from '../../src/runtime/guest/component/fast-lane.ts';
+import { glueInterface } from '../../src/runtime/guest/component/glue-imports.ts';
+import { hostcalls } from '../../src/runtime/guest/hostcalls/all.ts';
+import type { GuestState } from '../../src/runtime/guest/hostcalls/guest-state.ts';
 import type { ForwarderComponent } from './forwarder-component.ts';
 
 type Exported = (...given: unknown[]) => Promise<unknown>;

@@ -1,11 +1,11 @@
 import type { MessagePort } from 'node:worker_threads';
-import { calls } from '../../src/abi/calls.ts';
-import type { WaitPoint } from '../../src/fd/readiness.ts';
-import type { Binding } from '../../src/guest/binding/marshal.ts';
-import { bindCoreImports } from '../../src/guest/core/bind.ts';
-import { HostLink } from '../../src/hostcalls/host-link.ts';
-import type { HostcallTable } from '../../src/hostcalls/table.ts';
-import { ThreadPort } from '../../src/hostcalls/thread-port.ts';
+import { calls } from '../../src/runtime/abi/calls.ts';
+import type { Binding } from '../../src/runtime/guest/binding/marshal.ts';
+import { bindCoreImports } from '../../src/runtime/guest/core/bind.ts';
+import type { WaitPoint } from '../../src/runtime/guest/descriptors/readiness.ts';
+import { HostLink } from '../../src/runtime/guest/hostcalls/host-link.ts';
+import type { HostcallTable } from '../../src/runtime/guest/hostcalls/table.ts';
+import { ThreadPort } from '../../src/runtime/guest/hostcalls/thread-port.ts';
 
 /** All imports of module `spear`. */
 export function coreImports(table: HostcallTable, binding: Binding): Record<string, unknown> {

@@ -1,4 +1,4 @@
-import { queueContract } from '../queue/queue-contract.ts';
+import { queueContract } from '../server/queue/queue-contract.ts';
 import { FakeRunQueue } from './fake-run-queue.ts';
 
 queueContract('the fake of the tests', () => {

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { hasEnded, type ParkedFor, type RunRecord, type RunStatus, runStatuses } from '../../src/protocol/run.ts';
 import {
   type Claim,
   type Line,
@@ -13,7 +12,8 @@ import {
   type RunMark,
   type RunQueue,
   type RunRelease,
-} from '../../src/queue/run-queue.ts';
+} from '../../src/server/queue/run-queue.ts';
+import { hasEnded, type ParkedFor, type RunRecord, type RunStatus, runStatuses } from '../../src/server/records/run.ts';
 
 interface Entry {
   run: RunRecord;

@@ -1,4 +1,4 @@
-import { type Call, type CallName, calls, coreParams } from '../../src/abi/calls.ts';
+import { type Call, type CallName, calls, coreParams } from '../../src/runtime/abi/calls.ts';
 import { call, i32Const, localGet, unreachable, type ValueType, WasmModule } from './wasm-encoder.ts';
 
 /** Slots of the forwarder's function table that hold a callback of the test. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { componentEmbed, componentNew, parse } from '@bytecodealliance/jco-transpile/wasm-tools';
-import type { CallName } from '../../src/abi/calls.ts';
-import { interfaceName, type WitFunction, witFunctions } from '../../src/abi/wit.ts';
+import type { CallName } from '../../src/runtime/abi/calls.ts';
+import { interfaceName, type WitFunction, witFunctions } from '../../src/runtime/abi/wit.ts';
 
 const spearWit = readFileSync(new URL('../../wit/spear.wit', import.meta.url), 'utf8');
 const ADAPTER = '../../node_modules/@bytecodealliance/jco/lib/wasi_snapshot_preview1.command.wasm';

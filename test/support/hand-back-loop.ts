@@ -1,4 +1,4 @@
-import type { CallName } from '../../src/abi/calls.ts';
+import type { CallName } from '../../src/runtime/abi/calls.ts';
 import type { GuestHeap, OutBuffer } from './guest-heap.ts';
 import type { ToolCall, ToolHandler } from './test-guest.ts';
 

@@ -3,16 +3,16 @@ import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
-import type { AuditSink } from '../../src/audit/event.ts';
-import type { ChatBackend } from '../../src/chat/backend.ts';
-import { openScriptedBackend } from '../../src/chat/backends/scripted.ts';
-import type { GuestMcp } from '../../src/mcp/guest-mcp.ts';
-import type { ToolEvents } from '../../src/mcp/tool-events.ts';
-import type { Metrics } from '../../src/metrics/metrics.ts';
-import type { LimitName } from '../../src/protocol/limits.ts';
+import type { ChatBackend } from '../../src/agent/chat/backend.ts';
+import { openScriptedBackend } from '../../src/agent/chat/backends/scripted.ts';
+import type { GuestMcp } from '../../src/agent/mcp/guest-mcp.ts';
+import type { ToolEvents } from '../../src/agent/mcp/tool-events.ts';
 import type { JournalOption } from '../../src/run/journal-option.ts';
 import { type RunResult, runGuest } from '../../src/run/run-guest.ts';
-import type { GuestThreads } from '../../src/run/threads/guest-threads.ts';
+import type { GuestThreads } from '../../src/runtime/host/guest-threads.ts';
+import type { LimitName } from '../../src/runtime/port/limits.ts';
+import type { AuditSink } from '../../src/server/audit/event.ts';
+import type { Metrics } from '../../src/server/telemetry/metrics.ts';
 
 const fixtures = new URL('../../fixtures/', import.meta.url);
 

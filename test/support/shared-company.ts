@@ -1,12 +1,12 @@
-import { GuestTurns } from '../../src/guest/guest-turns.ts';
-import { Leash } from '../../src/guest/leash.ts';
-import { ThreadTurns } from '../../src/guest/thread-turns.ts';
-import type { Output } from '../../src/hostcalls/output.ts';
-import { boundMemory } from '../../src/load/bound-memory.ts';
-import { withTurns } from '../../src/load/turns/with-turns.ts';
-import { compileLimits } from '../../src/protocol/limits.ts';
-import { turnsAt } from '../../src/protocol/thread-spec.ts';
-import { TURNS_MODULE, type Turns } from '../../src/protocol/turns.ts';
+import { GuestTurns } from '../../src/runtime/guest/guest-turns.ts';
+import type { Output } from '../../src/runtime/guest/hostcalls/output.ts';
+import { Leash } from '../../src/runtime/guest/leash.ts';
+import { ThreadTurns } from '../../src/runtime/guest/thread-turns.ts';
+import { compileLimits } from '../../src/runtime/port/limits.ts';
+import { turnsAt } from '../../src/runtime/port/thread-spec.ts';
+import { TURNS_MODULE, type Turns } from '../../src/runtime/port/turns.ts';
+import { boundMemory } from '../../src/runtime/wasm/bound-memory.ts';
+import { withTurns } from '../../src/runtime/wasm/preemption/with-turns.ts';
 import { forwarderModule } from './forwarder.ts';
 
 const GUEST = 1;

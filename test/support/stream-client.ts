@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
-import { RECORD_BYTES } from '../../src/hostcalls/epoll.ts';
 import type { ClientSession, StreamClient, StreamEnd } from '../../src/run/streams/stream-client.ts';
+import { RECORD_BYTES } from '../../src/runtime/guest/hostcalls/epoll.ts';
 import type { TestGuest } from './test-guest.ts';
 
 /** A frame, written here by hand: byte by byte as the page of the protocol says. */

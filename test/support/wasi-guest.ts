@@ -1,8 +1,8 @@
-import { GuestMemory } from '../../src/abi/memory.ts';
-import { throwUncatchable } from '../../src/guest/uncatchable.ts';
-import { preview1 } from '../../src/guest/wasi/preview1.ts';
-import { systemChance } from '../../src/hostcalls/chance.ts';
-import type { StandardStream } from '../../src/protocol/guest-spec.ts';
+import { GuestMemory } from '../../src/runtime/abi/memory.ts';
+import { systemChance } from '../../src/runtime/durable/guest/chance.ts';
+import { throwUncatchable } from '../../src/runtime/guest/uncatchable.ts';
+import { preview1 } from '../../src/runtime/guest/wasi/preview1.ts';
+import type { StandardStream } from '../../src/runtime/port/guest-spec.ts';
 import { GuestHeap } from './guest-heap.ts';
 import { call, localGet, type ValueType, WasmModule } from './wasm-encoder.ts';
 

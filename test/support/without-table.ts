@@ -1,4 +1,4 @@
-import { readSections, unsignedLeb, WasmReader, writeSections } from '../../src/load/wasm-binary.ts';
+import { readSections, unsignedLeb, WasmReader, writeSections } from '../../src/runtime/wasm/wasm-binary.ts';
 
 const EXPORT_SECTION = 7;
 const TABLE = 1;

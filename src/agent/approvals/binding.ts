@@ -1,10 +1,10 @@
 import type { JsonObject, JsonValue } from '../../base/json.ts';
-import type { ApprovalRules } from '../../policy/approval-rules.ts';
-import { sha256 } from '../../policy/definition-hash.ts';
-import { policyHash } from '../../policy/policy-hash.ts';
-import type { SessionPolicy, TaskPolicy } from '../../protocol/policy-layers.ts';
-import type { McpProfile } from '../../protocol/profile.ts';
-import type { McpServerRecord } from '../../protocol/record.ts';
+import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { McpProfile } from '../../server/records/profile.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
+import type { ApprovalRules } from '../policy/approval-rules.ts';
+import { sha256 } from '../policy/definition-hash.ts';
+import { policyHash } from '../policy/policy-hash.ts';
 
 /** What a grant holds for. One that was given for a session is bound to no single call: to all of it but ordinal and arguments. */
 export interface GrantBinding {

@@ -1,9 +1,9 @@
 import type { JsonObject } from '../../base/json.ts';
-import type { ToolDefinition } from '../../policy/definition-hash.ts';
-import { type ApprovalDecision, approvalDecisions, type DefinitionChange } from '../../protocol/approval.ts';
-import type { CallKind } from '../../protocol/call-kind.ts';
+import type { CallKind } from '../../runtime/port/call-kind.ts';
+import { type ApprovalDecision, approvalDecisions, type DefinitionChange } from '../../server/records/approval.ts';
+import type { ToolDefinition } from '../policy/definition-hash.ts';
 
-export type { ApprovalDecision, DefinitionChange } from '../../protocol/approval.ts';
+export type { ApprovalDecision, DefinitionChange } from '../../server/records/approval.ts';
 
 /** Why a call is asked about. */
 export interface ApprovalCause {

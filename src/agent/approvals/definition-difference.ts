@@ -1,5 +1,5 @@
 import { canonicalJson, isJsonObject, type JsonValue } from '../../base/json.ts';
-import type { ToolDefinition } from '../../policy/definition-hash.ts';
+import type { ToolDefinition } from '../policy/definition-hash.ts';
 import type { DefinitionChange } from './decider.ts';
 
 /** A server that rewrites everything is described well enough by the first of it. */

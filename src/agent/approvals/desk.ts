@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../base/json.ts';
-import type { ApprovalDecision, BoundCall } from '../../protocol/approval.ts';
+import type { ApprovalDecision, BoundCall } from '../../server/records/approval.ts';
 import type { ApprovalAnswer, ApprovalRequest } from './decider.ts';
 
 /** A yes that is kept elsewhere: it holds once it was taken there, and can be taken once. */

@@ -1,4 +1,4 @@
-import type { ToolDefinition } from '../../policy/definition-hash.ts';
+import type { ToolDefinition } from '../policy/definition-hash.ts';
 import { bindingFields, type GrantBinding, sessionBindingFields } from './binding.ts';
 import type { GrantTicket } from './desk.ts';
 

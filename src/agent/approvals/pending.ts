@@ -1,4 +1,4 @@
-import { McpCancelledError, McpError } from '../../pool/errors.ts';
+import { McpCancelledError, McpError } from '../mcp/client/errors.ts';
 import type { GrantBinding } from './binding.ts';
 import { type ApprovalAnswer, type ApprovalDecider, type ApprovalRequest, readAnswer } from './decider.ts';
 import { DeskAnswer } from './desk.ts';

@@ -1,4 +1,4 @@
-import { McpApprovalError } from '../../pool/errors.ts';
+import { McpApprovalError } from '../mcp/client/errors.ts';
 
 /** Why a call was not approved, in the words of the audit trail. */
 export type ApprovalDenial =

@@ -2,18 +2,18 @@ import { randomBytes } from 'node:crypto';
 import { type Backoff, backoffMs } from '../../base/backoff.ts';
 import { canonicalJson, type JsonObject, type JsonValue } from '../../base/json.ts';
 import {
+  type ApprovalPort,
+  ApprovalRejected,
+  type AskedApproval,
+  type FiledApproval,
+} from '../../registry-client/approval-port.ts';
+import {
   type ApprovalDecision,
   approvalDecisions,
   approvalLimits,
   type BoundCall,
   saltedHash,
-} from '../../protocol/approval.ts';
-import {
-  type ApprovalPort,
-  ApprovalRejected,
-  type AskedApproval,
-  type FiledApproval,
-} from '../../registry/approval-port.ts';
+} from '../../server/records/approval.ts';
 import {
   type ApprovalDesk,
   type ClaimRefusal,

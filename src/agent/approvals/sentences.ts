@@ -1,7 +1,7 @@
-import { type AuditEvent, NO_DECIDER } from '../../audit/event.ts';
 import { cutText } from '../../base/cut-text.ts';
-import type { RuleVerdict } from '../../policy/approval-rules.ts';
-import type { ApprovalMode } from '../../protocol/record.ts';
+import { type AuditEvent, NO_DECIDER } from '../../server/audit/event.ts';
+import type { ApprovalMode } from '../../server/records/record.ts';
+import type { RuleVerdict } from '../policy/approval-rules.ts';
 import type { ApprovalCause } from './decider.ts';
 import { DeskAnswer } from './desk.ts';
 import type { ApprovalOutcome } from './pending.ts';

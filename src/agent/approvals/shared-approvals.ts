@@ -1,8 +1,14 @@
-import { type Backoff, backoffMs } from '../base/backoff.ts';
-import { errorText } from '../base/error-text.ts';
-import { Listeners } from '../base/listeners.ts';
-import type { BoundCall } from '../protocol/approval.ts';
-import type { ApprovalPort, AskedApproval, DecidedApproval, FiledApproval, NodeApprovals } from './approval-port.ts';
+import { type Backoff, backoffMs } from '../../base/backoff.ts';
+import { errorText } from '../../base/error-text.ts';
+import { Listeners } from '../../base/listeners.ts';
+import type {
+  ApprovalPort,
+  AskedApproval,
+  DecidedApproval,
+  FiledApproval,
+  NodeApprovals,
+} from '../../registry-client/approval-port.ts';
+import type { BoundCall } from '../../server/records/approval.ts';
 
 const backoff: Backoff = { firstMs: 100, maxMs: 5_000 };
 const ATTEMPT_MS = 10_000;

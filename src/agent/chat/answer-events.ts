@@ -1,5 +1,5 @@
-import { untilAborted } from '../base/abort.ts';
-import { isJsonObject, type JsonObject } from '../base/json.ts';
+import { untilAborted } from '../../base/abort.ts';
+import { isJsonObject, type JsonObject } from '../../base/json.ts';
 import type { AnswerDeltas } from './backend.ts';
 import { messageText } from './backends/message-text.ts';
 import type { EventSink } from './model-event.ts';

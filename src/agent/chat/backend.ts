@@ -1,6 +1,6 @@
-import type { JsonObject } from '../base/json.ts';
-import type { ImagePlacement } from '../config/host/image-placement.ts';
-import type { TimedRecord } from '../protocol/journal.ts';
+import type { JsonObject } from '../../base/json.ts';
+import type { ImagePlacement } from '../../config/host/image-placement.ts';
+import type { TimedRecord } from '../../runtime/durable/journal.ts';
 
 /** An OpenAI-compatible `/chat/completions` request: the backend adds nothing but what its transport needs. */
 export interface ChatRequest extends JsonObject {

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '../base/json.ts';
+import { isJsonObject, type JsonObject } from '../../base/json.ts';
 import { BackendError, type ChatBackend, type ChatRequest } from './backend.ts';
 
 /** A token is about so many bytes of a request; more for every language but English, so it errs to the safe side. */

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../base/json.ts';
+import type { JsonObject } from '../../base/json.ts';
 import { BackendError } from './backend.ts';
 
 /** Failures are bodies, so that a guest reads them as it reads an answer. */

@@ -1,4 +1,4 @@
-import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
 
 export interface ModelToolCall {
   readonly id: string;

@@ -1,5 +1,5 @@
-import { isJsonObject } from '../base/json.ts';
-import type { GuestMetrics } from '../metrics/guest-metrics.ts';
+import { isJsonObject } from '../../base/json.ts';
+import type { GuestMetrics } from '../../server/telemetry/guest-metrics.ts';
 import { BackendError, type ChatBackend } from './backend.ts';
 
 /** The same backend; every answer it gives is counted. */

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../base/json.ts';
+import type { JsonObject } from '../../base/json.ts';
 
 /** What happens during a send, in the words that a guest reads with `cchat_read`. */
 export type ModelEvent =

@@ -1,4 +1,4 @@
-import { knownSecrets } from '../secrets/redactor.ts';
+import { knownSecrets } from '../../server/secrets/redactor.ts';
 import { BackendError, type ChatBackend } from './backend.ts';
 import { toErrorBody } from './error-body.ts';
 

@@ -1,4 +1,4 @@
-import { canonicalJson, isJsonObject, type JsonObject, type JsonValue, parseJson } from '../base/json.ts';
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../base/json.ts';
 
 /** The result of a tool for a model that looks at images: its text, and the images as parts of a message. */
 export interface ShownResult {

@@ -1,4 +1,4 @@
-import { canonicalJson, isJsonObject, type JsonObject } from '../base/json.ts';
+import { canonicalJson, isJsonObject, type JsonObject } from '../../base/json.ts';
 import type { OpenTurn } from './history.ts';
 
 const MAX_USAGE_DEPTH = 4;

@@ -1,5 +1,5 @@
-import type { SettledSend, SettledTurn } from '../protocol/journal.ts';
-import type { SessionDelta } from '../protocol/port.ts';
+import type { SettledSend, SettledTurn } from '../../runtime/durable/journal.ts';
+import type { SessionDelta } from '../../runtime/port/port.ts';
 import type { ChatHistory, OpenTurn, TurnCall } from './history.ts';
 
 /** What a send left behind in its session, beside what the guest had written: the messages from `before` on. */

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonValue } from '../base/json.ts';
+import { isJsonObject, type JsonValue } from '../../base/json.ts';
 import type { ChatRequest } from './backend.ts';
 
 /** A model that is made to call a tool again when it has the result would call it for ever. */

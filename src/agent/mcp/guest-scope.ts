@@ -1,12 +1,12 @@
-import type { AuditArguments, AuditSink } from '../audit/event.ts';
-import { redactArguments } from '../audit/redact-arguments.ts';
-import type { JsonValue } from '../base/json.ts';
-import type { ToolJournal } from '../journal/tool-journal.ts';
+import type { JsonValue } from '../../base/json.ts';
+import type { RegistryCache } from '../../registry-client/cache.ts';
+import type { ToolJournal } from '../../runtime/durable/tool-journal.ts';
+import type { CallKind } from '../../runtime/port/call-kind.ts';
+import type { TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { AuditArguments, AuditSink } from '../../server/audit/event.ts';
+import { redactArguments } from '../../server/audit/redact-arguments.ts';
 import type { AllowedCalls } from '../policy/allowed-calls.ts';
-import type { McpPool } from '../pool/pool.ts';
-import type { CallKind } from '../protocol/call-kind.ts';
-import type { TaskPolicy } from '../protocol/policy-layers.ts';
-import type { RegistryCache } from '../registry/cache.ts';
+import type { McpPool } from './client/pool.ts';
 import type { ServerTroubleListener, ServerTroubles } from './server-troubles.ts';
 import type { ToolEvents } from './tool-events.ts';
 

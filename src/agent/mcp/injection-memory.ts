@@ -1,5 +1,5 @@
+import type { SessionPolicy } from '../../runtime/port/policy-layers.ts';
 import type { Exclusion } from '../policy/decision.ts';
-import type { SessionPolicy } from '../protocol/policy-layers.ts';
 import { Injection } from './injection.ts';
 import type { NameClaims } from './name-claims.ts';
 import type { ServerTools } from './session-tools.ts';

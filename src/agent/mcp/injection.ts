@@ -1,8 +1,8 @@
-import type { JsonObject, JsonValue } from '../base/json.ts';
+import type { JsonObject, JsonValue } from '../../base/json.ts';
+import type { SessionPolicy } from '../../runtime/port/policy-layers.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
 import { forcedTool, type InjectedTools, looksLikeMcp } from '../chat/injected-tools.ts';
 import { deny, type Exclusion, exclusion } from '../policy/decision.ts';
-import type { SessionPolicy } from '../protocol/policy-layers.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
 import { type InventoryTool, renderInventory } from './inventory.ts';
 import type { NameClaims } from './name-claims.ts';
 import { LIST_RESOURCES_TOOL, READ_RESOURCE_TOOL, ResourceTools } from './resource-tools.ts';

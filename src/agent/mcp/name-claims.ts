@@ -1,6 +1,6 @@
+import type { RegistryView, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
 import { aboutSelection, denialOf } from '../policy/walk.ts';
-import type { RegistryView, TaskPolicy } from '../protocol/policy-layers.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
 
 type NamedServer = Pick<McpServerRecord, 'server_id' | 'tool_prefix' | 'tool_namespace'>;
 

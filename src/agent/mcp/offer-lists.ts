@@ -1,11 +1,11 @@
-import type { JsonObject } from '../base/json.ts';
-import { textProblem } from '../base/text-problem.ts';
+import type { JsonObject } from '../../base/json.ts';
+import { textProblem } from '../../base/text-problem.ts';
+import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { McpProfile } from '../../server/records/profile.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
 import type { NamedKind } from '../policy/name-matching.ts';
 import { aboutNamed, denialOf } from '../policy/walk.ts';
-import type { PromptList, ResourceList } from '../pool/offers.ts';
-import type { SessionPolicy, TaskPolicy } from '../protocol/policy-layers.ts';
-import type { McpProfile } from '../protocol/profile.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
+import type { PromptList, ResourceList } from './client/offers.ts';
 
 /** Who asks, and what decides. */
 export interface OfferScope {

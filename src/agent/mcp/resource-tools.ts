@@ -1,6 +1,6 @@
-import { canonicalJson, isJsonObject, type JsonObject, parseJson } from '../base/json.ts';
-import { toToolError } from '../pool/errors.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
+import { canonicalJson, isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
+import { toToolError } from './client/errors.ts';
 
 /** What the model reads resources with. No tool of a server can have these names encoded. */
 export const LIST_RESOURCES_TOOL = 'mcp__list_resources';

@@ -1,7 +1,11 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import type { CallKind } from '../../runtime/port/call-kind.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
+import type { ApprovalGate, GatedCall } from '../approvals/gate.ts';
+import { ApprovalRefused, isOutdated } from '../approvals/refusal.ts';
 import { compilePatterns } from '../policy/pattern.ts';
 import { uriProblem } from '../policy/resource-uri.ts';
-import type { Question, QuestionReply } from '../pool/elicitation/question.ts';
+import type { Question, QuestionReply } from './client/elicitation/question.ts';
 import {
   McpArgumentsError,
   McpCancelledError,
@@ -9,14 +13,10 @@ import {
   McpOutcomeUnknownError,
   McpPolicyError,
   McpStoppedError,
-} from '../pool/errors.ts';
-import type { CallProgress, StartedCall, ToldCall } from '../pool/pool-call.ts';
-import type { ToolDescriptor } from '../pool/tool-list.ts';
-import { convertError, type ToolOutput } from '../pool/tool-result.ts';
-import type { CallKind } from '../protocol/call-kind.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
-import type { ApprovalGate, GatedCall } from './approval/gate.ts';
-import { ApprovalRefused, isOutdated } from './approval/refusal.ts';
+} from './client/errors.ts';
+import type { CallProgress, StartedCall, ToldCall } from './client/pool-call.ts';
+import type { ToolDescriptor } from './client/tool-list.ts';
+import { convertError, type ToolOutput } from './client/tool-result.ts';
 import type { ElicitationDesk } from './elicitation/desk.ts';
 import { type GuestScope, revisionOf } from './guest-scope.ts';
 

@@ -1,6 +1,6 @@
-import type { JsonObject, JsonValue } from '../base/json.ts';
+import type { JsonObject, JsonValue } from '../../base/json.ts';
+import type { SessionPolicy } from '../../runtime/port/policy-layers.ts';
 import type { InjectedTools, InjectionRequest, ModelToolCall } from '../chat/injected-tools.ts';
-import type { SessionPolicy } from '../protocol/policy-layers.ts';
 import type { Injection, ResourceName } from './injection.ts';
 import { type ListServer, readCall, withReadableLinks } from './resource-tools.ts';
 import type { McpToolCall } from './running-call.ts';

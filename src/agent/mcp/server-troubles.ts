@@ -1,8 +1,8 @@
-import { cutText } from '../base/cut-text.ts';
+import { cutText } from '../../base/cut-text.ts';
+import { MAX_DEGRADED, type RunDegradation } from '../../server/records/run.ts';
 import { EVERY_SERVER, type Exclusion } from '../policy/decision.ts';
 import { isLoss } from '../policy/effective-set.ts';
-import type { ServerStep } from '../pool/server-entry.ts';
-import { MAX_DEGRADED, type RunDegradation } from '../protocol/run.ts';
+import type { ServerStep } from './client/server-entry.ts';
 
 /** Receives which servers a run lacks and which it waits for. */
 export interface ServerTroubleListener {

@@ -1,11 +1,11 @@
+import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { McpProfile } from '../../server/records/profile.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
 import { deny, type Exclusion, type ExclusionReason, exclusion } from '../policy/decision.ts';
 import { policyHash } from '../policy/policy-hash.ts';
 import { aboutTool, decide } from '../policy/walk.ts';
-import { McpConnectionError, McpTimeoutError } from '../pool/errors.ts';
-import type { ToolDescriptor, ToolList } from '../pool/tool-list.ts';
-import type { SessionPolicy, TaskPolicy } from '../protocol/policy-layers.ts';
-import type { McpProfile } from '../protocol/profile.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
+import { McpConnectionError, McpTimeoutError } from './client/errors.ts';
+import type { ToolDescriptor, ToolList } from './client/tool-list.ts';
 
 /** The tools of one server that a session may call, and why it may not call the others. */
 export interface ServerTools {

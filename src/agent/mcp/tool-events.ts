@@ -1,5 +1,5 @@
-import { Listeners } from '../base/listeners.ts';
-import type { CallKind } from '../protocol/call-kind.ts';
+import { Listeners } from '../../base/listeners.ts';
+import type { CallKind } from '../../runtime/port/call-kind.ts';
 
 /** One tool invocation, whoever ran it; a resource that was read and a prompt that was got are told of as well. */
 export interface ToolInvocation {

@@ -1,15 +1,20 @@
-import type { AuditEvent, AuditExclusion } from '../audit/event.ts';
+import type { ShownTools } from '../../runtime/durable/tool-journal.ts';
+import { applyMcpParam } from '../../runtime/port/mcp-params.ts';
+import {
+  initialSession,
+  type RegistryView,
+  type SessionPolicy,
+  type TaskPolicy,
+} from '../../runtime/port/policy-layers.ts';
+import type { AuditEvent, AuditExclusion } from '../../server/audit/event.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
 import type { InjectedTools, InjectionRequest } from '../chat/injected-tools.ts';
-import type { ShownTools } from '../journal/tool-journal.ts';
 import { deny, type Exclusion, exclusion } from '../policy/decision.ts';
 import { effectiveSet } from '../policy/effective-set.ts';
 import { profileOf } from '../policy/profile-checks.ts';
 import { uriProblem } from '../policy/resource-uri.ts';
 import { aboutServer, decide, decideCall } from '../policy/walk.ts';
-import { McpPolicyError, toToolError } from '../pool/errors.ts';
-import { applyMcpParam } from '../protocol/mcp-params.ts';
-import { initialSession, type RegistryView, type SessionPolicy, type TaskPolicy } from '../protocol/policy-layers.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
+import { McpPolicyError, toToolError } from './client/errors.ts';
 import { type GuestScope, revisionOf } from './guest-scope.ts';
 import type { Injection } from './injection.ts';
 import { InjectionMemory } from './injection-memory.ts';

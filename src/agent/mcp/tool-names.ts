@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { ToolNaming } from '../protocol/policy-layers.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
+import type { ToolNaming } from '../../runtime/port/policy-layers.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
 import type { NameClaims } from './name-claims.ts';
 
 /** The longest name that providers take, and its alphabet. */

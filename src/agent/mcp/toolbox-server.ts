@@ -1,6 +1,5 @@
-import { unknownKey } from '../base/unknown-key.ts';
-import type { OptionKeys } from '../config/option-keys.ts';
-import { McpConnectionError } from '../pool/errors.ts';
+import { unknownKey } from '../../base/unknown-key.ts';
+import type { OptionKeys } from '../../config/option-keys.ts';
 import type {
   ApprovalMode,
   ElicitationMode,
@@ -8,8 +7,9 @@ import type {
   McpServerRecord,
   SandboxMode,
   SandboxNetwork,
-} from '../protocol/record.ts';
-import { parseRecord } from '../protocol/record-parse.ts';
+} from '../../server/records/record.ts';
+import { parseRecord } from '../../server/records/record-parse.ts';
+import { McpConnectionError } from './client/errors.ts';
 
 /** One MCP server of a program that embeds Spear. */
 export interface ToolboxServer {

@@ -1,6 +1,6 @@
-import type { McpMetrics } from '../metrics/mcp-metrics.ts';
-import type { McpPool } from '../pool/pool.ts';
-import type { RegistryCache } from '../registry/cache.ts';
+import type { RegistryCache } from '../../registry-client/cache.ts';
+import type { McpMetrics } from '../../server/telemetry/mcp-metrics.ts';
+import type { McpPool } from './client/pool.ts';
 
 /** Shows a pool, and the registry behind it, to whoever reads the metrics. Returns the way to stop it. */
 export function watchMcp(

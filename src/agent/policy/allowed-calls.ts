@@ -1,5 +1,5 @@
-import type { CallKind } from '../protocol/call-kind.ts';
-import type { RegistryView, SessionPolicy, TaskPolicy } from '../protocol/policy-layers.ts';
+import type { CallKind } from '../../runtime/port/call-kind.ts';
+import type { RegistryView, SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { Decision } from './decision.ts';
 import type { ToolDefinition } from './definition-hash.ts';
 import { decideCall } from './walk.ts';

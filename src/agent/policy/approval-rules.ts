@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '../base/json.ts';
+import { isJsonObject, type JsonObject } from '../../base/json.ts';
 import { type ArgumentMatcher, matchesArguments } from './argument-matcher.ts';
 import { compilePatterns } from './pattern.ts';
 

@@ -1,5 +1,5 @@
 import { posix } from 'node:path';
-import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
 import { compilePattern } from './pattern.ts';
 
 /** What one place in the arguments must look like. Every condition that is given must hold. */

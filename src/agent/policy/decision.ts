@@ -1,5 +1,5 @@
-import { cutText } from '../base/cut-text.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
+import { cutText } from '../../base/cut-text.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
 
 /** Why a layer of policy says no. */
 export type LayerReason =

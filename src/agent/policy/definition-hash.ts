@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
 
 /** What an approval and a pin are bound to of a tool: all that its server says of it before it is called. */
 export interface ToolDefinition {

@@ -1,4 +1,4 @@
-import type { RegistryView, SessionPolicy, TaskPolicy } from '../protocol/policy-layers.ts';
+import type { RegistryView, SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import { type Denial, deny, EVERY_SERVER, type Exclusion, exclusion, quoted } from './decision.ts';
 import { profileOf } from './profile-checks.ts';
 import { aboutChoice, aboutSelection, aboutServer, decide, denialOf } from './walk.ts';

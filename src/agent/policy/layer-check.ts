@@ -1,6 +1,6 @@
-import type { RegistryView, SessionPolicy, TaskPolicy } from '../protocol/policy-layers.ts';
-import type { McpProfile } from '../protocol/profile.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
+import type { RegistryView, SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { McpProfile } from '../../server/records/profile.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
 import type { LayerReason, PolicyLayer } from './decision.ts';
 import type { ToolDefinition } from './definition-hash.ts';
 

@@ -1,6 +1,6 @@
-import type { CallKind } from '../protocol/call-kind.ts';
-import { namespaceOf, type TaskPolicy } from '../protocol/policy-layers.ts';
-import type { StopRecord } from '../protocol/stop.ts';
+import type { CallKind } from '../../runtime/port/call-kind.ts';
+import { namespaceOf, type TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { StopRecord } from '../../server/records/stop.ts';
 import { type LayerReason, quoted } from './decision.ts';
 import type { LayerCheck, LayerQuestion } from './layer-check.ts';
 import type { NamedKind } from './name-matching.ts';

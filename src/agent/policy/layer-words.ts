@@ -1,8 +1,8 @@
-import { didYouMean } from '../base/nearest-key.ts';
-import type { SessionPolicy, TaskPolicy } from '../protocol/policy-layers.ts';
-import { namespaceOf } from '../protocol/policy-layers.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
-import { stopTarget } from '../protocol/stop.ts';
+import { didYouMean } from '../../base/nearest-key.ts';
+import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import { namespaceOf } from '../../runtime/port/policy-layers.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
+import { stopTarget } from '../../server/records/stop.ts';
 import { type LayerReason, quoted } from './decision.ts';
 import { hashDefinition } from './definition-hash.ts';
 import { stopText } from './stops.ts';

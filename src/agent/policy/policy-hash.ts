@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import { canonicalJson, type JsonValue } from '../base/json.ts';
-import type { SessionPolicy, TaskPolicy } from '../protocol/policy-layers.ts';
-import type { McpProfile } from '../protocol/profile.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
-import { connectionKey } from '../protocol/record-compare.ts';
+import { canonicalJson, type JsonValue } from '../../base/json.ts';
+import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { McpProfile } from '../../server/records/profile.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
+import { connectionKey } from '../../server/records/record-compare.ts';
 
 type ToolLists = Pick<TaskPolicy, 'toolAllowlist' | 'toolDenylist'>;
 

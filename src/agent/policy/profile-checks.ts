@@ -1,5 +1,5 @@
-import type { RegistryView, TaskPolicy } from '../protocol/policy-layers.ts';
-import type { McpProfile } from '../protocol/profile.ts';
+import type { RegistryView, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { McpProfile } from '../../server/records/profile.ts';
 import { quoted } from './decision.ts';
 import type { LayerCheck, LayerQuestion } from './layer-check.ts';
 import { compilePatterns, firstMatching } from './pattern.ts';

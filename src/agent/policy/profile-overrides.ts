@@ -1,10 +1,10 @@
-import { isJsonObject, type JsonValue } from '../base/json.ts';
-import { didYouMean } from '../base/nearest-key.ts';
-import { textProblem } from '../base/text-problem.ts';
-import { isStringList, patternListProblem } from '../protocol/pattern-list.ts';
-import { noOverrides, type ProfileOverrides } from '../protocol/profile.ts';
-import { isServerId, serverIdRule } from '../protocol/record.ts';
-import { recordLimits } from '../protocol/record-limits.ts';
+import { isJsonObject, type JsonValue } from '../../base/json.ts';
+import { didYouMean } from '../../base/nearest-key.ts';
+import { textProblem } from '../../base/text-problem.ts';
+import { isStringList, patternListProblem } from '../../runtime/port/pattern-list.ts';
+import { noOverrides, type ProfileOverrides } from '../../server/records/profile.ts';
+import { isServerId, serverIdRule } from '../../server/records/record.ts';
+import { recordLimits } from '../../server/records/record-limits.ts';
 
 /** A field and what is wrong with it. */
 type Problem = string;

@@ -1,5 +1,5 @@
-import { namespaceOf } from '../protocol/policy-layers.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
+import { namespaceOf } from '../../runtime/port/policy-layers.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
 import { quoted } from './decision.ts';
 import { hashDefinition, type ToolDefinition } from './definition-hash.ts';
 import type { LayerCheck } from './layer-check.ts';

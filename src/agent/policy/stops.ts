@@ -1,4 +1,4 @@
-import { type StopEffect, type StopRecord, stopEffects } from '../protocol/stop.ts';
+import { type StopEffect, type StopRecord, stopEffects } from '../../server/records/stop.ts';
 
 /** Active stops by id. */
 export type ActiveStops = ReadonlyMap<string, StopRecord>;

@@ -1,6 +1,6 @@
-import { type JsonValue, parseJson } from '../base/json.ts';
-import { didYouMean } from '../base/nearest-key.ts';
-import { isStringList, patternListProblem } from '../protocol/pattern-list.ts';
+import { type JsonValue, parseJson } from '../../base/json.ts';
+import { didYouMean } from '../../base/nearest-key.ts';
+import { isStringList, patternListProblem } from '../../runtime/port/pattern-list.ts';
 import {
   isToolNaming,
   isToolSearchMode,
@@ -10,9 +10,9 @@ import {
   type TaskPolicy,
   type ToolNaming,
   type ToolSearchMode,
-} from '../protocol/policy-layers.ts';
-import { noOverrides, type ProfileOverrides } from '../protocol/profile.ts';
-import { isServerId, serverIdRule } from '../protocol/record.ts';
+} from '../../runtime/port/policy-layers.ts';
+import { noOverrides, type ProfileOverrides } from '../../server/records/profile.ts';
+import { isServerId, serverIdRule } from '../../server/records/record.ts';
 import type { ApprovalRule } from './approval-rules.ts';
 import { type ParsedApprovalRules, parseApprovalRules, type RuleIssue } from './approval-rules-parse.ts';
 import { readProfileOverrides, tagsProblem } from './profile-overrides.ts';

@@ -1,7 +1,7 @@
-import type { CallKind } from '../protocol/call-kind.ts';
-import type { RegistryView, SessionPolicy, TaskPolicy } from '../protocol/policy-layers.ts';
-import type { McpProfile } from '../protocol/profile.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
+import type { CallKind } from '../../runtime/port/call-kind.ts';
+import type { RegistryView, SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { McpProfile } from '../../server/records/profile.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
 import { type Decision, type Denial, deny, EVERY_SERVER, type LayerReason, type PolicyLayer } from './decision.ts';
 import type { ToolDefinition } from './definition-hash.ts';
 import type { LayerCheck, LayerQuestion } from './layer-check.ts';

@@ -1,6 +1,6 @@
+import { readDefinition } from '../../agent/policy/definition-hash.ts';
 import type { JsonObject } from '../../base/json.ts';
-import { readDefinition } from '../../policy/definition-hash.ts';
-import type { Approval, ApprovalDecision } from '../../protocol/approval.ts';
+import type { Approval, ApprovalDecision } from '../../server/records/approval.ts';
 import { RequestError } from '../api-client.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { describeRequest } from '../run/approval-text.ts';

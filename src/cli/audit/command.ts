@@ -1,12 +1,12 @@
-import { type AuditKey, auditKey } from '../../audit/key.ts';
-import { rotatedFiles } from '../../audit/rotation.ts';
 import { errorCode } from '../../base/error-text.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { loadHostConfig } from '../../config/host/host-config.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import { readKey } from '../../config/read-key.ts';
-import type { Secret } from '../../secrets/secret.ts';
-import { readSecretFile } from '../../secrets/secret-file.ts';
+import { type AuditKey, auditKey } from '../../server/audit/key.ts';
+import { rotatedFiles } from '../../server/audit/rotation.ts';
+import type { Secret } from '../../server/secrets/secret.ts';
+import { readSecretFile } from '../../server/secrets/secret-file.ts';
 import type { Call, FlagValues } from '../command-table.ts';
 import { wantsColours } from '../paint.ts';
 import { UsageError } from '../usage-error.ts';

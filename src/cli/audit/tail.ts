@@ -1,8 +1,8 @@
 import { statSync } from 'node:fs';
-import { AuditFollower } from '../../audit/follow.ts';
-import { parseLine, readLines } from '../../audit/reader.ts';
-import { rotatedFiles } from '../../audit/rotation.ts';
-import { compilePattern } from '../../policy/pattern.ts';
+import { compilePattern } from '../../agent/policy/pattern.ts';
+import { AuditFollower } from '../../server/audit/follow.ts';
+import { parseLine, readLines } from '../../server/audit/reader.ts';
+import { rotatedFiles } from '../../server/audit/rotation.ts';
 import { durationOf } from '../duration.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { UsageError } from '../usage-error.ts';

@@ -1,5 +1,5 @@
-import type { AuditKey } from '../../audit/key.ts';
-import { type VerifiedChain, type VerifiedTrail, verifyTrail } from '../../audit/verify.ts';
+import type { AuditKey } from '../../server/audit/key.ts';
+import { type VerifiedChain, type VerifiedTrail, verifyTrail } from '../../server/audit/verify.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { UsageError } from '../usage-error.ts';
 

@@ -1,6 +1,6 @@
-import { isJsonObject, type JsonObject } from '../base/json.ts';
-import { BackendError, type ChatBackend } from '../chat/backend.ts';
-import type { CompiledBackend } from '../config/host/host-config.ts';
+import { BackendError, type ChatBackend } from '../../agent/chat/backend.ts';
+import { isJsonObject, type JsonObject } from '../../base/json.ts';
+import type { CompiledBackend } from '../../config/host/host-config.ts';
 import { bad, type Finding, ok, skipped } from './finding.ts';
 
 const TOOL_NAME = 'spear_doctor_ping';

@@ -1,6 +1,6 @@
-import { ModuleError } from '../abi/guest-module.ts';
-import { importedNames, toolsOutOfReach } from '../load/guest-notices.ts';
-import { type Prepared, type PrepareOptions, prepare } from '../load/prepare.ts';
+import { ModuleError } from '../../runtime/abi/guest-module.ts';
+import { importedNames, toolsOutOfReach } from '../../runtime/wasm/guest-notices.ts';
+import { type Prepared, type PrepareOptions, prepare } from '../../runtime/wasm/prepare.ts';
 import { bad, type Finding, ok, skipped } from './finding.ts';
 import { moduleRemedies } from './module-remedy.ts';
 

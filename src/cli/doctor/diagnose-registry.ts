@@ -1,10 +1,10 @@
 import { parse } from 'node:path';
-import { ConfigError } from '../config/config-error.ts';
-import type { CompiledHostConfig } from '../config/host/host-config.ts';
-import type { TaskPolicy } from '../protocol/policy-layers.ts';
-import { nodeOptions } from '../run/node-options.ts';
-import { openRunRegistry, type RunRegistry } from '../run/open-registry.ts';
-import { describeProblem } from '../sms/directory.ts';
+import { ConfigError } from '../../config/config-error.ts';
+import type { CompiledHostConfig } from '../../config/host/host-config.ts';
+import { nodeOptions } from '../../run/node-options.ts';
+import { openRunRegistry, type RunRegistry } from '../../run/open-registry.ts';
+import type { TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import { describeProblem } from '../../server/store/directory/directory.ts';
 import type { DiagnosisFlags } from './diagnosis.ts';
 import { bad, type Finding, ok, skipped } from './finding.ts';
 

@@ -1,12 +1,12 @@
-import { quoted } from '../policy/decision.ts';
-import { McpConnectionError, McpPolicyError, McpTimeoutError, toToolError } from '../pool/errors.ts';
-import type { McpPool } from '../pool/pool.ts';
-import type { PoolLogEntry } from '../pool/pool-log.ts';
-import { resolveRecord } from '../pool/resolved-record.ts';
-import type { ToolList } from '../pool/tool-list.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
-import { referencedNames } from '../secrets/references.ts';
-import type { SecretSource } from '../secrets/secret-source.ts';
+import { McpConnectionError, McpPolicyError, McpTimeoutError, toToolError } from '../../agent/mcp/client/errors.ts';
+import type { McpPool } from '../../agent/mcp/client/pool.ts';
+import type { PoolLogEntry } from '../../agent/mcp/client/pool-log.ts';
+import { resolveRecord } from '../../agent/mcp/client/resolved-record.ts';
+import type { ToolList } from '../../agent/mcp/client/tool-list.ts';
+import { quoted } from '../../agent/policy/decision.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
+import { referencedNames } from '../../server/secrets/references.ts';
+import type { SecretSource } from '../../server/secrets/secret-source.ts';
 import { bad, type Finding, ok, skipped } from './finding.ts';
 
 /** What the pool tells while a server is looked at. */

@@ -1,15 +1,15 @@
-import type { NameClaims } from '../mcp/name-claims.ts';
-import { filterTools } from '../mcp/session-tools.ts';
-import { fullName, isHashed, toolName } from '../mcp/tool-names.ts';
-import { approvalNote } from '../policy/approval-note.ts';
-import type { ApprovalRules } from '../policy/approval-rules.ts';
-import { quoted } from '../policy/decision.ts';
-import { wordsFor } from '../policy/layer-words.ts';
-import { aboutTool, explain, firstDenial, type LayerAnswer } from '../policy/walk.ts';
-import type { ToolDescriptor, ToolList } from '../pool/tool-list.ts';
-import type { SessionPolicy, TaskPolicy } from '../protocol/policy-layers.ts';
-import type { McpProfile } from '../protocol/profile.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
+import type { ToolDescriptor, ToolList } from '../../agent/mcp/client/tool-list.ts';
+import type { NameClaims } from '../../agent/mcp/name-claims.ts';
+import { filterTools } from '../../agent/mcp/session-tools.ts';
+import { fullName, isHashed, toolName } from '../../agent/mcp/tool-names.ts';
+import { approvalNote } from '../../agent/policy/approval-note.ts';
+import type { ApprovalRules } from '../../agent/policy/approval-rules.ts';
+import { quoted } from '../../agent/policy/decision.ts';
+import { wordsFor } from '../../agent/policy/layer-words.ts';
+import { aboutTool, explain, firstDenial, type LayerAnswer } from '../../agent/policy/walk.ts';
+import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { McpProfile } from '../../server/records/profile.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
 import { bad, type Finding, ok, skipped } from './finding.ts';
 
 /** The policy that a session of the task would have. */

@@ -1,5 +1,5 @@
-import type { JsonValue } from '../base/json.ts';
-import type { RegistryOptions, RegistryWords } from '../run/open-registry.ts';
+import type { JsonValue } from '../../base/json.ts';
+import type { RegistryOptions, RegistryWords } from '../../run/open-registry.ts';
 
 /** What a diagnosis is told: the flags that `spear doctor` and `spear explain` share. */
 export interface DiagnosisFlags {

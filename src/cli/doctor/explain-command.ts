@@ -1,15 +1,9 @@
-import type { CompiledHostConfig } from '../../config/host/host-config.ts';
-import { processEnvironment } from '../../config/process-environment.ts';
-import { diagnoseRegistry } from '../../doctor/diagnose-registry.ts';
-import { diagnoseConnection, diagnoseReferences, ServerNotes } from '../../doctor/diagnose-server.ts';
-import { approvalRules, diagnoseHost, diagnoseTask } from '../../doctor/diagnose-task.ts';
-import { type DiagnosedPolicy, shownName } from '../../doctor/diagnose-tools.ts';
-import { bad, type Finding, isBad, ok, skipped } from '../../doctor/finding.ts';
-import { NameClaims, namedServers } from '../../mcp/name-claims.ts';
-import { approvalNote } from '../../policy/approval-note.ts';
-import { quoted } from '../../policy/decision.ts';
-import { wordsFor } from '../../policy/layer-words.ts';
-import { uriProblem } from '../../policy/resource-uri.ts';
+import { openPool } from '../../agent/mcp/client/open-pool.ts';
+import { NameClaims, namedServers } from '../../agent/mcp/name-claims.ts';
+import { approvalNote } from '../../agent/policy/approval-note.ts';
+import { quoted } from '../../agent/policy/decision.ts';
+import { wordsFor } from '../../agent/policy/layer-words.ts';
+import { uriProblem } from '../../agent/policy/resource-uri.ts';
 import {
   aboutCall,
   decideCall,
@@ -17,15 +11,21 @@ import {
   firstDenial,
   type LayerAnswer,
   type PolicyQuestion,
-} from '../../policy/walk.ts';
-import { openPool } from '../../pool/open-pool.ts';
-import type { CallKind } from '../../protocol/call-kind.ts';
-import type { RegistryView, TaskPolicy } from '../../protocol/policy-layers.ts';
-import type { McpServerRecord } from '../../protocol/record.ts';
+} from '../../agent/policy/walk.ts';
+import type { CompiledHostConfig } from '../../config/host/host-config.ts';
+import { processEnvironment } from '../../config/process-environment.ts';
 import type { RunRegistry } from '../../run/open-registry.ts';
+import type { CallKind } from '../../runtime/port/call-kind.ts';
+import type { RegistryView, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { hasTerminal } from '../terminal.ts';
 import { UsageError } from '../usage-error.ts';
+import { diagnoseRegistry } from './diagnose-registry.ts';
+import { diagnoseConnection, diagnoseReferences, ServerNotes } from './diagnose-server.ts';
+import { approvalRules, diagnoseHost, diagnoseTask } from './diagnose-task.ts';
+import { type DiagnosedPolicy, shownName } from './diagnose-tools.ts';
+import { bad, type Finding, isBad, ok, skipped } from './finding.ts';
 import { type ExplainFlags, explainFlagsOf } from './flags.ts';
 import { reportJson, reportText } from './report.ts';
 

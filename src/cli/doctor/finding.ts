@@ -1,4 +1,4 @@
-import type { JsonObject } from '../base/json.ts';
+import type { JsonObject } from '../../base/json.ts';
 
 /** `skipped`: not reached, left out on purpose, or something to know that is not wrong. */
 export type FindingStatus = 'ok' | 'bad' | 'skipped';

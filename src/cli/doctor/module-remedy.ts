@@ -1,4 +1,4 @@
-import type { ModuleProblem } from '../abi/guest-module.ts';
+import type { ModuleProblem } from '../../runtime/abi/guest-module.ts';
 
 /** What to do about a module that cannot run here. */
 export const moduleRemedies: Readonly<Record<ModuleProblem, string>> = {

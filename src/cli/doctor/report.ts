@@ -1,6 +1,6 @@
-import { badOnes, type Finding, type FindingStatus, findingJson, isBad } from '../../doctor/finding.ts';
-import { knownSecrets } from '../../secrets/redactor.ts';
+import { knownSecrets } from '../../server/secrets/redactor.ts';
 import { printable } from '../table.ts';
+import { badOnes, type Finding, type FindingStatus, findingJson, isBad } from './finding.ts';
 
 const marks: Readonly<Record<FindingStatus, string>> = { ok: '✓', bad: '✗', skipped: '–' };
 const colours: Readonly<Record<FindingStatus, string>> = { ok: '\x1b[32m', bad: '\x1b[31m', skipped: '\x1b[2m' };

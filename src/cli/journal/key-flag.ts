@@ -1,7 +1,7 @@
 import { loadHostConfig } from '../../config/host/host-config.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import { readKey } from '../../config/read-key.ts';
-import { readSecretFile } from '../../secrets/secret-file.ts';
+import { readSecretFile } from '../../server/secrets/secret-file.ts';
 import type { JournalKeyFlags } from './flags.ts';
 
 /** The key that `--journal-key` names; null: the flag is absent. @throws ConfigError */

@@ -1,7 +1,7 @@
 import { visible } from '../../base/visible-text.ts';
-import { type JournalKey, journalKey } from '../../journal/block-cipher.ts';
-import { JournalError, JournalKeyMissing } from '../../journal/journal-error.ts';
-import { type ReadJournal, readJournal } from '../../journal/read-journal.ts';
+import { type JournalKey, journalKey } from '../../runtime/durable/block-cipher.ts';
+import { JournalError, JournalKeyMissing } from '../../runtime/durable/journal-error.ts';
+import { type ReadJournal, readJournal } from '../../runtime/durable/read-journal.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import type { JournalKeyFlags } from './flags.ts';
 import { configuredJournalKey, namedJournalKey } from './key-flag.ts';

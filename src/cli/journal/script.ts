@@ -1,6 +1,6 @@
-import { scriptOf } from '../../chat/backends/journal-script.ts';
-import { checkScript } from '../../chat/backends/script-schema.ts';
-import { JournalError } from '../../journal/journal-error.ts';
+import { scriptOf } from '../../agent/chat/backends/journal-script.ts';
+import { checkScript } from '../../agent/chat/backends/script-schema.ts';
+import { JournalError } from '../../runtime/durable/journal-error.ts';
 import type { Call } from '../command-table.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import type { JournalKeyFlags } from './flags.ts';

@@ -1,7 +1,7 @@
 import { visible, visibleJson } from '../../base/visible-text.ts';
-import { timelineOf } from '../../journal/timeline.ts';
-import type { Timeline } from '../../journal/timeline-entry.ts';
-import { timelinePage } from '../../journal/timeline-page.ts';
+import { timelineOf } from '../../server/timeline/timeline.ts';
+import type { Timeline } from '../../server/timeline/timeline-entry.ts';
+import { timelinePage } from '../../server/timeline/timeline-page.ts';
 import type { Call } from '../command-table.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { wantsColours } from '../paint.ts';

@@ -1,6 +1,6 @@
 import { visible } from '../../base/visible-text.ts';
-import { durationOf, type Timeline, type TimelineEntry } from '../../journal/timeline-entry.ts';
-import { cutNote, durationText, endOf, totalsText, whenText, wordsOf } from '../../journal/timeline-words.ts';
+import { durationOf, type Timeline, type TimelineEntry } from '../../server/timeline/timeline-entry.ts';
+import { cutNote, durationText, endOf, totalsText, whenText, wordsOf } from '../../server/timeline/timeline-words.ts';
 import { type Colour, type Paint, paintFor } from '../paint.ts';
 
 const KIND_COLUMN = 9;

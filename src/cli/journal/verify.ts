@@ -1,7 +1,7 @@
-import { JournalError, JournalKeyMissing } from '../../journal/journal-error.ts';
-import { readBlocks } from '../../journal/read-blocks.ts';
-import type { ReadJournal } from '../../journal/read-journal.ts';
-import { RecordedRun } from '../../journal/recorded-run.ts';
+import { JournalError, JournalKeyMissing } from '../../runtime/durable/journal-error.ts';
+import { readBlocks } from '../../runtime/durable/read-blocks.ts';
+import type { ReadJournal } from '../../runtime/durable/read-journal.ts';
+import { RecordedRun } from '../../runtime/durable/recorded-run.ts';
 import type { Call } from '../command-table.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import type { JournalKeyFlags } from './flags.ts';

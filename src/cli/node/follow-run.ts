@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { createParser } from 'eventsource-parser';
 import { isJsonObject, parseJson } from '../../base/json.ts';
-import { endStatuses } from '../../protocol/run.ts';
+import { endStatuses } from '../../server/records/run.ts';
 import type { ApiClient } from '../api-client.ts';
 
 export interface FollowedEvent {

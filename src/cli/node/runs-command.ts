@@ -1,4 +1,4 @@
-import type { RunRecord } from '../../protocol/run.ts';
+import type { RunRecord } from '../../server/records/run.ts';
 import type { Call, Run } from '../command-table.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { age, fieldsText, printable, table } from '../table.ts';

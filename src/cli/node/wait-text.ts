@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonValue } from '../../base/json.ts';
-import { type ParkedFor, parkedFor } from '../../protocol/run.ts';
+import { type ParkedFor, parkedFor } from '../../server/records/run.ts';
 
 /** Lines for stderr about a run that waits, from the data of its `status` events: what for, and which command helps. */
 export class WaitText {

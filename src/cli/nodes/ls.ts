@@ -1,4 +1,4 @@
-import { reportedStates } from '../../registry/node-report.ts';
+import { reportedStates } from '../../registry-client/node-report.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import type { SpearCommand } from '../spear/command.ts';
 import { age, table } from '../table.ts';

@@ -1,4 +1,4 @@
-import { profileKind } from '../../protocol/profile-kind.ts';
+import { profileKind } from '../../server/records/profile-kind.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { appliedText, contentOf, recordsOf } from '../read-records.ts';
 import { PROFILES_PATH, type SpearCommand } from '../spear/command.ts';

@@ -1,4 +1,4 @@
-import type { McpProfile } from '../../protocol/profile.ts';
+import type { McpProfile } from '../../server/records/profile.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { PROFILES_PATH, type SpearCommand } from '../spear/command.ts';
 import { age, fieldsText, table } from '../table.ts';

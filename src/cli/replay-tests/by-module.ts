@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
-import type { ReadJournal } from '../journal/read-journal.ts';
-import { beginningOf } from '../run/guest-journal.ts';
-import { type RunResult, runGuest } from '../run/run-guest.ts';
+import { beginningOf } from '../../run/guest-journal.ts';
+import { type RunResult, runGuest } from '../../run/run-guest.ts';
+import type { ReadJournal } from '../../runtime/durable/read-journal.ts';
 import { endText, type GuestSurroundings } from './by-replay.ts';
 import { type Finding, same, unusable } from './judgement.ts';
 import { Outcome } from './outcome.ts';

@@ -1,11 +1,10 @@
-import { cutText } from '../base/cut-text.ts';
-import { isJsonObject, type JsonObject, parseJson } from '../base/json.ts';
-import type { ReadJournal } from '../journal/read-journal.ts';
-import { approvalMode } from '../policy/approval-mode.ts';
-import { approvalNeed } from '../policy/approval-need.ts';
-import { judge, type RuleVerdict } from '../policy/approval-rules.ts';
-import { type Decision, quoted } from '../policy/decision.ts';
-import { aboutCall, decide, denialOf } from '../policy/walk.ts';
+import { approvalMode } from '../../agent/policy/approval-mode.ts';
+import { approvalNeed } from '../../agent/policy/approval-need.ts';
+import { judge, type RuleVerdict } from '../../agent/policy/approval-rules.ts';
+import { type Decision, quoted } from '../../agent/policy/decision.ts';
+import { aboutCall, decide, denialOf } from '../../agent/policy/walk.ts';
+import { cutText } from '../../base/cut-text.ts';
+import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
 import type {
   RefusedTool,
   ShownTool,
@@ -13,10 +12,11 @@ import type {
   ToolFinished,
   ToolStarted,
   ToolsRecord,
-} from '../protocol/journal.ts';
-import { applyMcpParam } from '../protocol/mcp-params.ts';
-import { initialSession, type SessionPolicy } from '../protocol/policy-layers.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
+} from '../../runtime/durable/journal.ts';
+import type { ReadJournal } from '../../runtime/durable/read-journal.ts';
+import { applyMcpParam } from '../../runtime/port/mcp-params.ts';
+import { initialSession, type SessionPolicy } from '../../runtime/port/policy-layers.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
 import type { PolicyOfRun } from './changed-policy.ts';
 import { type DifferenceKind, differs, type Finding, type RunDifference, same } from './judgement.ts';
 

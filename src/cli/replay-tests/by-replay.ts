@@ -1,6 +1,6 @@
-import type { ReadJournal } from '../journal/read-journal.ts';
-import { RecordedRun } from '../journal/recorded-run.ts';
-import { type RunResult, runGuest } from '../run/run-guest.ts';
+import { type RunResult, runGuest } from '../../run/run-guest.ts';
+import type { ReadJournal } from '../../runtime/durable/read-journal.ts';
+import { RecordedRun } from '../../runtime/durable/recorded-run.ts';
 import { differs, type Finding, same, unusable } from './judgement.ts';
 
 /** What every guest that is judged shares. */

@@ -1,15 +1,15 @@
 import { statSync } from 'node:fs';
-import { errorCode } from '../base/error-text.ts';
-import type { JsonObject } from '../base/json.ts';
-import { ConfigError } from '../config/config-error.ts';
-import { loadTaskConfig } from '../config/task/task-config.ts';
-import { type ApprovalRule, type ApprovalRules, noRules } from '../policy/approval-rules.ts';
-import { parseApprovalRules } from '../policy/approval-rules-parse.ts';
-import { parseTaskPolicy } from '../policy/task-policy.ts';
-import type { JournalHeader } from '../protocol/journal.ts';
-import type { RegistryView, TaskPolicy } from '../protocol/policy-layers.ts';
-import { libraryWords } from '../run/library-words.ts';
-import { openRunRegistry } from '../run/open-registry.ts';
+import { type ApprovalRule, type ApprovalRules, noRules } from '../../agent/policy/approval-rules.ts';
+import { parseApprovalRules } from '../../agent/policy/approval-rules-parse.ts';
+import { parseTaskPolicy } from '../../agent/policy/task-policy.ts';
+import { errorCode } from '../../base/error-text.ts';
+import type { JsonObject } from '../../base/json.ts';
+import { ConfigError } from '../../config/config-error.ts';
+import { loadTaskConfig } from '../../config/task/task-config.ts';
+import { libraryWords } from '../../run/library-words.ts';
+import { openRunRegistry } from '../../run/open-registry.ts';
+import type { JournalHeader } from '../../runtime/durable/journal.ts';
+import type { RegistryView, TaskPolicy } from '../../runtime/port/policy-layers.ts';
 
 /** The policy that one run is judged by. */
 export interface PolicyOfRun {

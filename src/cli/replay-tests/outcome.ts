@@ -1,5 +1,5 @@
-import { cutText } from '../base/cut-text.ts';
-import { BackendError } from '../chat/backend.ts';
+import { BackendError } from '../../agent/chat/backend.ts';
+import { cutText } from '../../base/cut-text.ts';
 import { differs, type Finding, type RunDifference, same } from './judgement.ts';
 
 const SHOWN_CHARS = 240;

@@ -1,14 +1,14 @@
-import { isJsonObject, type JsonObject } from '../base/json.ts';
-import { BackendError, type ChatBackend, type ChatRequest } from '../chat/backend.ts';
-import { unknownBackend } from '../chat/backends/open-backend.ts';
+import { BackendError, type ChatBackend, type ChatRequest } from '../../agent/chat/backend.ts';
+import { unknownBackend } from '../../agent/chat/backends/open-backend.ts';
 import {
   forcedTool,
   type InjectedTools,
   type InjectionRequest,
   looksLikeMcp,
   noInjectedTools,
-} from '../chat/injected-tools.ts';
-import type { FindBackend } from '../run/choose-backend.ts';
+} from '../../agent/chat/injected-tools.ts';
+import { isJsonObject, type JsonObject } from '../../base/json.ts';
+import type { FindBackend } from '../../run/choose-backend.ts';
 import { AnswerOrder } from './answer-order.ts';
 import type { Outcome } from './outcome.ts';
 import type { RecalledRequest, Recollection } from './recollection.ts';

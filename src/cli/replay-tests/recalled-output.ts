@@ -1,4 +1,4 @@
-import type { StandardStream } from '../protocol/guest-spec.ts';
+import type { StandardStream } from '../../runtime/port/guest-spec.ts';
 import type { Outcome } from './outcome.ts';
 import type { Recollection } from './recollection.ts';
 import { aroundDifference } from './request-difference.ts';

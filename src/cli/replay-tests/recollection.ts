@@ -1,10 +1,4 @@
-import { canonicalJson, isJsonObject, type JsonObject, type JsonValue, parseJson } from '../base/json.ts';
-import { JournalError } from '../journal/journal-error.ts';
-import type { ReadJournal } from '../journal/read-journal.ts';
-import { RecordedRun } from '../journal/recorded-run.ts';
-import { withResultTold } from '../journal/reply-json.ts';
-import type { CallKind } from '../protocol/call-kind.ts';
-import type { RecalledValues, StandardStream } from '../protocol/guest-spec.ts';
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../base/json.ts';
 import type {
   EndRecord,
   ModelAnswered,
@@ -12,8 +6,14 @@ import type {
   ReplyRecord,
   TimedRecord,
   ToolsRecord,
-} from '../protocol/journal.ts';
-import type { EventKind } from '../protocol/journal-events.ts';
+} from '../../runtime/durable/journal.ts';
+import { JournalError } from '../../runtime/durable/journal-error.ts';
+import type { ReadJournal } from '../../runtime/durable/read-journal.ts';
+import { RecordedRun } from '../../runtime/durable/recorded-run.ts';
+import { withResultTold } from '../../runtime/durable/reply-json.ts';
+import type { CallKind } from '../../runtime/port/call-kind.ts';
+import type { RecalledValues, StandardStream } from '../../runtime/port/guest-spec.ts';
+import type { EventKind } from '../../runtime/port/journal-events.ts';
 
 /** A request to a model, whole, with what became of it. */
 export interface RecalledRequest {

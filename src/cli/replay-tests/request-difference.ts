@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
-import { startOf } from '../base/cut-text.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
-import type { ChatRequest } from '../chat/backend.ts';
+import type { ChatRequest } from '../../agent/chat/backend.ts';
+import { startOf } from '../../base/cut-text.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
 import type { RecalledRequest } from './recollection.ts';
 
 /** How much of two texts is shown around the first character in which they differ. */

@@ -1,4 +1,4 @@
-import type { ApprovalAnswer, ApprovalDecider, ApprovalRequest } from '../../mcp/approval/decider.ts';
+import type { ApprovalAnswer, ApprovalDecider, ApprovalRequest } from '../../agent/approvals/decider.ts';
 import { describeRequest, MAX_FULL_LINES } from './approval-text.ts';
 import {
   CTRL_C,

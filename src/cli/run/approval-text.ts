@@ -1,9 +1,9 @@
+import type { ApprovalRequest, DefinitionChange } from '../../agent/approvals/decider.ts';
+import { shortenArguments } from '../../agent/approvals/shown-arguments.ts';
+import { type ToolHint, toolHints } from '../../agent/policy/approval-rules.ts';
 import { cutText } from '../../base/cut-text.ts';
 import type { JsonObject, JsonValue } from '../../base/json.ts';
 import { visible } from '../../base/visible-text.ts';
-import type { ApprovalRequest, DefinitionChange } from '../../mcp/approval/decider.ts';
-import { shortenArguments } from '../../mcp/approval/shown-arguments.ts';
-import { type ToolHint, toolHints } from '../../policy/approval-rules.ts';
 import { fieldLines, inGutter, type LineOptions } from './prompt-lines.ts';
 
 /*

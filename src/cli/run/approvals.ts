@@ -1,7 +1,7 @@
 import { Writable } from 'node:stream';
 import { isatty } from 'node:tty';
-import type { OutputOption, OutputTarget } from '../../run/guest-output.ts';
 import type { TaskRunOptions } from '../../run/task-options.ts';
+import type { OutputOption, OutputTarget } from '../../runtime/host/guest-output.ts';
 import { hasTerminal, Terminal } from '../terminal.ts';
 import { UsageError } from '../usage-error.ts';
 import { createPromptDecider } from './approval-prompt.ts';

@@ -1,6 +1,6 @@
-import { type AuditSink, noAudit } from '../../audit/event.ts';
 import { errorCode } from '../../base/error-text.ts';
 import type { CompiledAudit } from '../../config/host/audit.ts';
+import { type AuditSink, noAudit } from '../../server/audit/event.ts';
 import { UsageError } from '../usage-error.ts';
 import type { AuditFlags } from './flags.ts';
 
@@ -30,7 +30,7 @@ export async function openRunAudit(
   if (path === null || flags.dryRun) return noAudit;
   const name = flags.audit === undefined ? `audit.file ${path}` : `--audit ${path}`;
   const key = config.key?.().reveal() ?? null;
-  const { openAuditLog } = await import('../../audit/log.ts');
+  const { openAuditLog } = await import('../../server/audit/log.ts');
   try {
     const log = openAuditLog({
       path: toStdout ? null : path,

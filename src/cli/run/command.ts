@@ -1,16 +1,16 @@
 import { dirname, resolve } from 'node:path';
-import { ModuleError, type ModuleProblem } from '../../abi/guest-module.ts';
-import { BackendError, type ChatBackend } from '../../chat/backend.ts';
+import { BackendError, type ChatBackend } from '../../agent/chat/backend.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { loadTaskConfig } from '../../config/task/task-config.ts';
-import { moduleRemedies } from '../../doctor/module-remedy.ts';
-import type { Metrics } from '../../metrics/metrics.ts';
 import type { McpLogEntry } from '../../run/registry-servers.ts';
 import type { RunResult } from '../../run/run-guest.ts';
 import { type OpenTask, openTask, type TaskCheck } from '../../run/run-task.ts';
 import { serveMetrics } from '../../run/serve-metrics.ts';
 import type { TaskOptions, TaskRunOptions } from '../../run/task-options.ts';
+import { ModuleError, type ModuleProblem } from '../../runtime/abi/guest-module.ts';
+import type { Metrics } from '../../server/telemetry/metrics.ts';
 import type { Call } from '../command-table.ts';
+import { moduleRemedies } from '../doctor/module-remedy.ts';
 import { exitCodes } from '../exit-codes.ts';
 import { runExitCode, signalCode } from '../run-exit-code.ts';
 import { UsageError } from '../usage-error.ts';
@@ -138,7 +138,7 @@ async function openThreads(
   closers: (() => unknown)[],
 ): Promise<TaskOptions['threads']> {
   if (isolation === 'thread') return null;
-  const { GuestThreads } = await import('../../run/threads/guest-threads.ts');
+  const { GuestThreads } = await import('../../runtime/host/guest-threads.ts');
   const threads = new GuestThreads(many === null ? { threads: 1 } : {});
   closers.push(() => threads.close());
   return threads;
@@ -167,7 +167,7 @@ async function openModel(
   closers: (() => unknown)[],
 ): Promise<ChatBackend | string | undefined> {
   if (file === undefined) return backend;
-  const { scriptedBackend } = await import('../../chat/backends/program-backends.ts');
+  const { scriptedBackend } = await import('../../agent/chat/backends/program-backends.ts');
   const script = await scriptedBackend({ file, name: 'script', waiting: waits.waiting });
   closers.push(() => script.close());
   return script;

@@ -1,4 +1,4 @@
-import { ToolEvents } from '../../mcp/tool-events.ts';
+import { ToolEvents } from '../../agent/mcp/tool-events.ts';
 
 /** Tools that are reported; a guest can invent names. */
 const MAX_REPORTED = 50;

@@ -1,6 +1,10 @@
-import type { ElicitationAnswer, ElicitationDecider, ElicitationRequest } from '../../mcp/elicitation/decider.ts';
-import type { FormField } from '../../pool/elicitation/form.ts';
-import type { FormContent, FormValue } from '../../pool/elicitation/form-values.ts';
+import type {
+  ElicitationAnswer,
+  ElicitationDecider,
+  ElicitationRequest,
+} from '../../agent/mcp/client/elicitation/decider.ts';
+import type { FormField } from '../../agent/mcp/client/elicitation/form.ts';
+import type { FormContent, FormValue } from '../../agent/mcp/client/elicitation/form-values.ts';
 import { Conversation, ConversationEnded } from './conversation.ts';
 import { describeContent, describeField, describeQuestion, readEntry } from './elicitation-text.ts';
 import { type PromptPorts, PromptTurns } from './prompt-terminal.ts';

@@ -1,8 +1,8 @@
 import { domainToUnicode } from 'node:url';
+import type { ElicitationRequest } from '../../agent/mcp/client/elicitation/decider.ts';
+import type { FormField, FormOption } from '../../agent/mcp/client/elicitation/form.ts';
+import { type FormContent, type FormValue, fieldProblem } from '../../agent/mcp/client/elicitation/form-values.ts';
 import { visible } from '../../base/visible-text.ts';
-import type { ElicitationRequest } from '../../mcp/elicitation/decider.ts';
-import type { FormField, FormOption } from '../../pool/elicitation/form.ts';
-import { type FormContent, type FormValue, fieldProblem } from '../../pool/elicitation/form-values.ts';
 import { fieldLines, inGutter, type LineOptions } from './prompt-lines.ts';
 
 /* Text of an elicitation prompt. Untrusted lines are escaped and stand behind the gutter. */

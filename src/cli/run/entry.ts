@@ -1,4 +1,4 @@
-import { bootEarly } from '../../run/threads/guest-worker.ts';
+import { bootEarly } from '../../runtime/host/guest-worker.ts';
 import { crashWithoutSecrets } from '../crash-output.ts';
 import { exitCodes } from '../exit-codes.ts';
 

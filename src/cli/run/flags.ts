@@ -1,9 +1,9 @@
 import { didYouMean } from '../../base/nearest-key.ts';
 import { splitOnce } from '../../base/split-once.ts';
 import { argumentForms, auditLimitSpecs } from '../../config/host/audit.ts';
-import { journalSyncs } from '../../protocol/journal.ts';
-import { type LimitName, limitNames, limitProblem } from '../../protocol/limits.ts';
 import { parseStreamAddress, type StreamAddress } from '../../run/streams/stream-address.ts';
+import { journalSyncs } from '../../runtime/durable/journal.ts';
+import { type LimitName, limitNames, limitProblem } from '../../runtime/port/limits.ts';
 import { type Call, choice, type FlagValues, flag, number, section, text } from '../command-table.ts';
 import { UsageError } from '../usage-error.ts';
 

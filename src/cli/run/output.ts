@@ -1,9 +1,9 @@
 import { cutText } from '../../base/cut-text.ts';
 import { visible, visibleLines } from '../../base/visible-text.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
-import { FdOutput } from '../../hostcalls/output.ts';
-import type { StandardStream } from '../../protocol/guest-spec.ts';
-import { knownSecrets } from '../../secrets/redactor.ts';
+import { FdOutput } from '../../runtime/guest/hostcalls/output.ts';
+import type { StandardStream } from '../../runtime/port/guest-spec.ts';
+import { knownSecrets } from '../../server/secrets/redactor.ts';
 import { WaitDisplay } from './wait-display.ts';
 
 /*

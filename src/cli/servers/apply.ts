@@ -1,5 +1,5 @@
-import type { McpServerRecord } from '../../protocol/record.ts';
-import { serverKind } from '../../protocol/server-kind.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
+import { serverKind } from '../../server/records/server-kind.ts';
 import { type ApiRequest, RequestError } from '../api-client.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { appliedText, contentOf, recordsOf } from '../read-records.ts';

@@ -2,7 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'smol-toml';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
-import { MASK } from '../../sms/mask.ts';
+import { MASK } from '../../server/records/mask.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { bounded } from '../say.ts';
 import { SERVERS_PATH, type SpearCommand } from '../spear/command.ts';

@@ -1,17 +1,17 @@
 import { spawn } from 'node:child_process';
+import { LoginStore } from '../../agent/mcp/client/oauth/login-store.ts';
+import { loginsDirectory } from '../../agent/mcp/client/pool-options.ts';
+import { resolveRecord } from '../../agent/mcp/client/resolved-record.ts';
 import { stateDirectory } from '../../base/xdg-directories.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { loadHostConfig } from '../../config/host/host-config.ts';
-import { EgressRules, egressOf } from '../../pool/egress.ts';
-import { createHttpClient } from '../../pool/http-client.ts';
-import { LoginStore } from '../../pool/oauth/login-store.ts';
-import { loginsDirectory } from '../../pool/pool-options.ts';
-import { resolveRecord } from '../../pool/resolved-record.ts';
-import type { McpOAuth, McpServerRecord } from '../../protocol/record.ts';
-import { isServerId, serverIdRule } from '../../protocol/record.ts';
-import { parseRecord } from '../../protocol/record-parse.ts';
-import type { ReferencePolicy } from '../../secrets/reference-policy.ts';
-import { createSecretSource } from '../../secrets/secret-source.ts';
+import { EgressRules, egressOf } from '../../server/egress/egress.ts';
+import { createHttpClient } from '../../server/egress/http-client.ts';
+import type { McpOAuth, McpServerRecord } from '../../server/records/record.ts';
+import { isServerId, serverIdRule } from '../../server/records/record.ts';
+import { parseRecord } from '../../server/records/record-parse.ts';
+import type { ReferencePolicy } from '../../server/secrets/reference-policy.ts';
+import { createSecretSource } from '../../server/secrets/secret-source.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import type { JsonFlag, SpearCommand, SpearContext } from '../spear/command.ts';
 import { UsageError } from '../usage-error.ts';
@@ -47,8 +47,8 @@ export const logInToServer: SpearCommand<LoginFlags> = async (context) => {
   process.once('SIGTERM', onSignal);
   const library = await import('@modelcontextprotocol/client');
   const [{ login }, { oauthFailure }] = await Promise.all([
-    import('../../pool/oauth/login.ts'),
-    import('../../pool/oauth/oauth-failure.ts'),
+    import('../../agent/mcp/client/oauth/login.ts'),
+    import('../../agent/mcp/client/oauth/oauth-failure.ts'),
   ]);
   const http = await createHttpClient(new EgressRules(egressOf(egress, mode)));
   try {
@@ -109,8 +109,8 @@ function loginBlock({ http }: McpServerRecord): McpOAuth | null {
 async function recordOf(id: string, { flags, client, say }: SpearContext<LoginFlags>): Promise<McpServerRecord | null> {
   if (flags.mcpDir !== undefined) {
     const [{ scanDirectory }, { serverKind }] = await Promise.all([
-      import('../../sms/directory-scan.ts'),
-      import('../../protocol/server-kind.ts'),
+      import('../../server/store/directory/directory-scan.ts'),
+      import('../../server/records/server-kind.ts'),
     ]);
     const { records } = await scanDirectory(serverKind, flags.mcpDir, { strict: false });
     const found = records.find(({ record }) => record.server_id === id);

@@ -1,5 +1,5 @@
 import { cutText } from '../../base/cut-text.ts';
-import type { McpServerRecord } from '../../protocol/record.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { SERVERS_PATH, type SpearCommand, serverPath } from '../spear/command.ts';
 import { age, fieldsText, table } from '../table.ts';

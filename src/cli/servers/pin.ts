@@ -1,10 +1,10 @@
+import { definitionChanges } from '../../agent/approvals/definition-difference.ts';
+import { hashDefinition, readDefinition, type ToolDefinition } from '../../agent/policy/definition-hash.ts';
 import { cutText } from '../../base/cut-text.ts';
 import type { JsonObject, JsonValue } from '../../base/json.ts';
 import { visible } from '../../base/visible-text.ts';
-import { definitionChanges } from '../../mcp/approval/definition-difference.ts';
-import { hashDefinition, readDefinition, type ToolDefinition } from '../../policy/definition-hash.ts';
-import type { DefinitionChange } from '../../protocol/approval.ts';
-import { DIRECTORY_ORIGIN } from '../../sms/directory.ts';
+import type { DefinitionChange } from '../../server/records/approval.ts';
+import { DIRECTORY_ORIGIN } from '../../server/store/directory/directory.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { type SpearCommand, type SpearContext, serverPath } from '../spear/command.ts';
 import { printable } from '../table.ts';

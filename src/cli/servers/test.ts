@@ -1,12 +1,12 @@
 import { join } from 'node:path';
+import { loginsDirectory, stdioPolicyOf } from '../../agent/mcp/client/pool-options.ts';
 import { stateDirectory } from '../../base/xdg-directories.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { loadHostConfig } from '../../config/host/host-config.ts';
-import { egressOf } from '../../pool/egress.ts';
-import { loginsDirectory, stdioPolicyOf } from '../../pool/pool-options.ts';
-import { parseRecord } from '../../protocol/record-parse.ts';
-import { createSecretSource } from '../../secrets/secret-source.ts';
-import type { ServerTestResult } from '../../sms/server-test.ts';
+import type { ServerTestResult } from '../../registry/server-test.ts';
+import { egressOf } from '../../server/egress/egress.ts';
+import { parseRecord } from '../../server/records/record-parse.ts';
+import { createSecretSource } from '../../server/secrets/secret-source.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import type { JsonFlag, SpearCommand, SpearContext } from '../spear/command.ts';
 import { table } from '../table.ts';
@@ -70,7 +70,7 @@ async function testHere(
   const onSignal = () => interrupt.abort();
   process.once('SIGINT', onSignal);
   process.once('SIGTERM', onSignal);
-  const { testServer } = await import('../../sms/server-test.ts');
+  const { testServer } = await import('../../registry/server-test.ts');
   const policy = {
     mode: 'listed',
     names: [...mcp.allowEnv, ...flags.allowEnv],

@@ -5,8 +5,8 @@ import { text } from 'node:stream/consumers';
 import { connectLocalSocket } from '../../config/sms/local-socket.ts';
 import type { SmsConfig } from '../../config/sms/sms-config.ts';
 import { tokenOfOwnRegistry } from '../../config/sms/token.ts';
-import { restoreSqliteStore } from '../../sms/store/sqlite-backup.ts';
-import { openSqliteStore } from '../../sms/store/sqlite-store.ts';
+import { restoreSqliteStore } from '../../server/store/sqlite-backup.ts';
+import { openSqliteStore } from '../../server/store/sqlite-store.ts';
 import { writeWhole } from '../write-whole.ts';
 
 const BACKUP_TIMEOUT_MS = 10 * 60_000;

@@ -5,13 +5,18 @@ import { stateDirectory } from '../../base/xdg-directories.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import { loadSmsConfig, type SmsConfig, type SmsFlags } from '../../config/sms/sms-config.ts';
-import { profileKind } from '../../protocol/profile-kind.ts';
-import { createSecretSource } from '../../secrets/secret-source.ts';
-import { type DirectoryResult, describeProblem, loadDirectory, PROFILES_FOLDER } from '../../sms/directory.ts';
-import { openServiceLog, type ServiceLog } from '../../sms/service-log.ts';
-import { DirectoryRefused, type RunningSms, startSms } from '../../sms/sms.ts';
-import { createMemoryStore, createMemoryStoreOf } from '../../sms/store/memory-store.ts';
-import { openStore } from '../../sms/store/open-store.ts';
+import { DirectoryRefused, type RunningSms, startSms } from '../../registry/sms.ts';
+import { openServiceLog, type ServiceLog } from '../../server/log/service-log.ts';
+import { profileKind } from '../../server/records/profile-kind.ts';
+import { createSecretSource } from '../../server/secrets/secret-source.ts';
+import {
+  type DirectoryResult,
+  describeProblem,
+  loadDirectory,
+  PROFILES_FOLDER,
+} from '../../server/store/directory/directory.ts';
+import { createMemoryStore, createMemoryStoreOf } from '../../server/store/memory-store.ts';
+import { openStore } from '../../server/store/open-store.ts';
 import type { FlagValues, Run } from '../command-table.ts';
 import type { ProgramOutput } from '../run-program.ts';
 import { bounded, MAX_LISTED, outputOf } from '../say.ts';

@@ -1,5 +1,5 @@
-import { approvalStatuses } from '../../protocol/approval.ts';
-import { roles } from '../../protocol/people.ts';
+import { approvalStatuses } from '../../server/records/approval.ts';
+import { roles } from '../../server/records/permissions.ts';
 import {
   type CommandTexts,
   command,

@@ -1,4 +1,4 @@
-import { runStatuses } from '../../protocol/run-status.ts';
+import { runStatuses } from '../../server/records/run-status.ts';
 import { auditVerifyFlags, tailFlags } from '../audit/flags.ts';
 import {
   type Call,

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { errorText } from '../../base/error-text.ts';
-import { DEFAULT_NAMESPACE } from '../../protocol/record.ts';
-import { type StopEffect, type StopRecord, type StopScope, stopTarget } from '../../protocol/stop.ts';
+import { DEFAULT_NAMESPACE } from '../../server/records/record.ts';
+import { type StopEffect, type StopRecord, type StopScope, stopTarget } from '../../server/records/stop.ts';
 import type { ApiClient } from '../api-client.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { type JsonFlag, type SpearCommand, type SpearContext, STOPS_PATH } from '../spear/command.ts';

@@ -1,12 +1,12 @@
 import { visible } from '../../base/visible-text.ts';
 import { componentCacheDirectory } from '../../config/cache-directory.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
-import { judgeJournals } from '../../judge/judge-journals.ts';
-import type { JudgedRun } from '../../judge/judgement.ts';
 import type { Call } from '../command-table.ts';
 import { exitCodes, spearExitCodes } from '../exit-codes.ts';
 import type { JournalKeyFlags } from '../journal/flags.ts';
 import { journalKeyOf } from '../journal/key-flag.ts';
+import { judgeJournals } from '../replay-tests/judge-journals.ts';
+import type { JudgedRun } from '../replay-tests/judgement.ts';
 import { UsageError } from '../usage-error.ts';
 import { Progress, runJson, runText, summaryText } from './report.ts';
 

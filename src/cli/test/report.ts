@@ -1,5 +1,5 @@
 import { visible } from '../../base/visible-text.ts';
-import type { JudgedRun } from '../../judge/judgement.ts';
+import type { JudgedRun } from '../replay-tests/judgement.ts';
 
 /** Report of one run; empty for an unchanged run. */
 export function runText(judged: JudgedRun): string {

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
-import type { LimitSpec } from '../../protocol/limits.ts';
-import type { Secret, SecretSources } from '../../secrets/secret.ts';
+import type { LimitSpec } from '../../runtime/port/limits.ts';
+import type { Secret, SecretSources } from '../../server/secrets/secret.ts';
 import type { ConfigFile } from '../config-file.ts';
 import { readKey } from '../read-key.ts';
 

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { isHeaderValue } from '../../base/http-header.ts';
-import { isSecretReference, resolveSecret, Secret, SecretError } from '../../secrets/secret.ts';
+import { isSecretReference, resolveSecret, Secret, SecretError } from '../../server/secrets/secret.ts';
 import { ConfigError } from '../config-error.ts';
 import type { ConfigFile, ReadTextFile } from '../config-file.ts';
 import { headerSecret } from '../header-secret.ts';

@@ -1,7 +1,7 @@
 import { didYouMean } from '../../base/nearest-key.ts';
-import type { StdioPolicy } from '../../protocol/record.ts';
-import type { SecretSources } from '../../secrets/secret.ts';
-import { readSecretFile } from '../../secrets/secret-file.ts';
+import type { StdioPolicy } from '../../server/records/record.ts';
+import type { SecretSources } from '../../server/secrets/secret.ts';
+import { readSecretFile } from '../../server/secrets/secret-file.ts';
 import { isCollectorNamed, telemetryKeyVariables } from '../collector-named.ts';
 import { ConfigError } from '../config-error.ts';
 import { type ConfigFile, findConfigFile, type ReadTextFile, readTextFile } from '../config-file.ts';

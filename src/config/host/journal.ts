@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import type { Secret, SecretSources } from '../../secrets/secret.ts';
+import type { Secret, SecretSources } from '../../server/secrets/secret.ts';
 import type { ConfigFile } from '../config-file.ts';
 import { readKey } from '../read-key.ts';
 

@@ -1,4 +1,4 @@
-import type { LimitSpec } from '../../protocol/limits.ts';
+import type { LimitSpec } from '../../runtime/port/limits.ts';
 
 const MIB = 1024 * 1024;
 // setTimeout ends at about 24 days, and no answer takes a day.

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
-import { DEFAULT_POOL } from '../../protocol/task.ts';
+import { DEFAULT_POOL } from '../../server/records/task.ts';
 import { type NodeLimitName, type NodeLimits, nodeLimitSpecs } from './node-limits.ts';
 import type { approvers, NodeDocument } from './node-schema.ts';
 

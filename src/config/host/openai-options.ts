@@ -1,6 +1,6 @@
 import { isHeaderValue } from '../../base/http-header.ts';
 import type { Waiting } from '../../base/waiting.ts';
-import { Secret } from '../../secrets/secret.ts';
+import { Secret } from '../../server/secrets/secret.ts';
 import { ConfigError } from '../config-error.ts';
 import { headerSecret } from '../header-secret.ts';
 import { type OptionKeys, refuseUnknownKeys } from '../option-keys.ts';

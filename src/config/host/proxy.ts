@@ -1,4 +1,4 @@
-import { Secret } from '../../secrets/secret.ts';
+import { Secret } from '../../server/secrets/secret.ts';
 import { ConfigError } from '../config-error.ts';
 
 /** The proxies of HTTP_PROXY, HTTPS_PROXY and NO_PROXY. Their addresses may hold a password, so they are secrets. */

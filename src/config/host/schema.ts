@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { stdioPolicies } from '../../protocol/record.ts';
-import { isSecretReference, SECRET_REFERENCE_HELP } from '../../secrets/secret.ts';
+import { stdioPolicies } from '../../server/records/record.ts';
+import { isSecretReference, SECRET_REFERENCE_HELP } from '../../server/secrets/secret.ts';
 import { auditTable } from '../audit-schema.ts';
 import { egressTable } from '../egress-schema.ts';
 import { natsTable } from '../nats-schema.ts';

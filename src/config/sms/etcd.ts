@@ -7,8 +7,8 @@ import {
   SECRET_REFERENCE_HELP,
   type Secret,
   SecretError,
-} from '../../secrets/secret.ts';
-import { readSecretFile, SecretFileError } from '../../secrets/secret-file.ts';
+} from '../../server/secrets/secret.ts';
+import { readSecretFile, SecretFileError } from '../../server/secrets/secret-file.ts';
 import { ConfigError } from '../config-error.ts';
 import { readTextFile } from '../config-file.ts';
 import { strictTable } from '../strict-table.ts';

@@ -1,4 +1,4 @@
-import type { LimitSpec } from '../../protocol/limits.ts';
+import type { LimitSpec } from '../../runtime/port/limits.ts';
 import { nodeLimitSpecs } from '../host/node-limits.ts';
 import { httpLimitSpecs } from '../http-limits.ts';
 

@@ -1,14 +1,14 @@
 import { z } from 'zod';
-import type { ClaimsReading } from '../../protocol/issuer.ts';
-import { ALL_NAMESPACES, isNamespace, roles } from '../../protocol/people.ts';
+import type { ClaimsReading } from '../../server/records/issuer.ts';
+import { ALL_NAMESPACES, isNamespace, roles } from '../../server/records/permissions.ts';
 import {
   isSecretReference,
   resolveSecret,
   SECRET_REFERENCE_HELP,
   type Secret,
   SecretError,
-} from '../../secrets/secret.ts';
-import { readSecretFile } from '../../secrets/secret-file.ts';
+} from '../../server/secrets/secret.ts';
+import { readSecretFile } from '../../server/secrets/secret-file.ts';
 import { ConfigError } from '../config-error.ts';
 import { strictTable } from '../strict-table.ts';
 import { isLoopbackHost } from './address.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { recordLimits } from '../../protocol/record-limits.ts';
+import { recordLimits } from '../../server/records/record-limits.ts';
 import { smsAuditTable } from '../audit-schema.ts';
 import { egressTable } from '../egress-schema.ts';
 import { limitFields } from '../limit-fields.ts';

@@ -1,5 +1,5 @@
 import { dirname, resolve } from 'node:path';
-import { readSecretFile } from '../../secrets/secret-file.ts';
+import { readSecretFile } from '../../server/secrets/secret-file.ts';
 import { ConfigError } from '../config-error.ts';
 import { type ConfigFile, findConfigFile, type ReadTextFile, readTextFile } from '../config-file.ts';
 import { type CompiledEgress, compileEgress } from '../egress.ts';

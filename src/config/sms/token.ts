@@ -1,6 +1,6 @@
 import { errorCode } from '../../base/error-text.ts';
-import { Secret } from '../../secrets/secret.ts';
-import { readSecretFile, SecretFileError } from '../../secrets/secret-file.ts';
+import { Secret } from '../../server/secrets/secret.ts';
+import { readSecretFile, SecretFileError } from '../../server/secrets/secret-file.ts';
 import { ConfigError } from '../config-error.ts';
 
 /** Asked at every use: a token that is replaced in its file takes effect without a restart. Null: there is none. */

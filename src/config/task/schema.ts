@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { isInheritedName } from '../../base/inherited-name.ts';
-import { limitSpecs } from '../../protocol/limits.ts';
-import { isolations } from '../../protocol/task.ts';
+import { limitSpecs } from '../../runtime/port/limits.ts';
+import { isolations } from '../../server/records/task.ts';
 import { limitFields } from '../limit-fields.ts';
 import { describeIssues, strictTable } from '../strict-table.ts';
 

@@ -1,6 +1,6 @@
 import { errorCode } from '../../base/error-text.ts';
 import type { JsonObject } from '../../base/json.ts';
-import type { LimitName } from '../../protocol/limits.ts';
+import type { LimitName } from '../../runtime/port/limits.ts';
 import { ConfigError } from '../config-error.ts';
 import { type ReadTextFile, readTextFile } from '../config-file.ts';
 import type { TaskDocument } from './schema.ts';

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
-import { isJsonObject, parseJson } from '../../../base/json.ts';
-import type { AccessJson, AccessServerJson, DecisionJson, LayerAnswerJson } from '../../../protocol/console-api.ts';
+import { isJsonObject, parseJson } from '../../base/json.ts';
+import type { AccessJson, AccessServerJson, DecisionJson, LayerAnswerJson } from '../../registry/console-api.ts';
 import { ApiError, post } from '../api.ts';
 import { counted } from '../numbers.ts';
 import { Dialog, Empty, Failure, PageHead } from '../parts.tsx';

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
-import type { JsonObject } from '../../../base/json.ts';
-import type { Approval, ApprovalDecision, ApprovalStatus, DefinitionChange } from '../../../protocol/approval.ts';
+import type { JsonObject } from '../../base/json.ts';
+import type { Approval, ApprovalDecision, ApprovalStatus, DefinitionChange } from '../../server/records/approval.ts';
 import { type ApiError, get, request } from '../api.ts';
 import { DiffView } from '../diff-view.tsx';
 import { linkTo, useResource, useTick } from '../hooks.ts';

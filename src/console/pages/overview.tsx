@@ -1,4 +1,4 @@
-import type { OverviewJson } from '../../../protocol/console-api.ts';
+import type { OverviewJson } from '../../registry/console-api.ts';
 import { Chart } from '../chart.tsx';
 import { linkTo, useResource } from '../hooks.ts';
 import { ago, counted, duration } from '../numbers.ts';

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
-import { visible } from '../../../base/visible-text.ts';
-import { roles } from '../../../protocol/people.ts';
+import { visible } from '../../base/visible-text.ts';
+import { roles } from '../../server/records/permissions.ts';
 import { ApiError, post, request } from '../api.ts';
 import { useResource } from '../hooks.ts';
 import { clock } from '../numbers.ts';

@@ -1,4 +1,4 @@
-import type { McpProfile } from '../../../protocol/profile.ts';
+import type { McpProfile } from '../../server/records/profile.ts';
 import { linkTo, useResource } from '../hooks.ts';
 import { clock, counted } from '../numbers.ts';
 import { Empty, Failure, Loading, PageHead } from '../parts.tsx';

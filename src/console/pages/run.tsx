@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
-import { visible } from '../../../base/visible-text.ts';
-import type { RunJson } from '../../../protocol/console-api.ts';
-import type { RunPicture, RunPictureRow } from '../../../protocol/run-picture.ts';
+import { visible } from '../../base/visible-text.ts';
+import type { RunJson } from '../../registry/console-api.ts';
+import type { RunPicture, RunPictureRow } from '../../server/timeline/run-picture.ts';
 import { useResource, useTick } from '../hooks.ts';
 import { clock, counted } from '../numbers.ts';
 import { Failure, Loading, PageHead } from '../parts.tsx';

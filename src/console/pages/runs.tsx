@@ -1,7 +1,7 @@
 import { useMemo, useState } from 'preact/hooks';
-import { startOf } from '../../../base/cut-text.ts';
-import { visible } from '../../../base/visible-text.ts';
-import type { RunJson, RunsJson } from '../../../protocol/console-api.ts';
+import { startOf } from '../../base/cut-text.ts';
+import { visible } from '../../base/visible-text.ts';
+import type { RunJson, RunsJson } from '../../registry/console-api.ts';
 import { linkTo, useResource, useTick } from '../hooks.ts';
 import { ago, counted } from '../numbers.ts';
 import { Empty, Failure, Loading, PageHead } from '../parts.tsx';

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { isJsonObject, type JsonObject, parseJson } from '../../../base/json.ts';
-import type { RecordCheckJson } from '../../../protocol/console-api.ts';
+import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
+import type { RecordCheckJson } from '../../registry/console-api.ts';
 import { type ApiError, post, request } from '../api.ts';
 import { DiffView } from '../diff-view.tsx';
 import { linkTo, useResource, useSettled } from '../hooks.ts';

@@ -1,5 +1,5 @@
 import { useMemo, useState } from 'preact/hooks';
-import type { ServerSummaryJson, SummaryJson } from '../../../protocol/console-api.ts';
+import type { ServerSummaryJson, SummaryJson } from '../../registry/console-api.ts';
 import { linkTo, useResource } from '../hooks.ts';
 import { counted, latency } from '../numbers.ts';
 import { Empty, Failure, Health, Loading, PageHead } from '../parts.tsx';

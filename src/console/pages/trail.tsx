@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { JsonObject, JsonValue } from '../../../base/json.ts';
-import type { TrailLineJson, TrailPageJson } from '../../../protocol/console-api.ts';
+import type { JsonObject, JsonValue } from '../../base/json.ts';
+import type { TrailLineJson, TrailPageJson } from '../../registry/console-api.ts';
 import { type ApiError, get } from '../api.ts';
 import { useSettled } from '../hooks.ts';
 import { bytes, counted } from '../numbers.ts';

@@ -5,7 +5,7 @@ import { errorCode } from '../../base/error-text.ts';
 import { removeDatabase } from '../../base/sqlite-file.ts';
 import { version } from '../../base/version.ts';
 import type { NodeFiles } from '../../config/node/paths.ts';
-import { Blobs } from '../../tasks/blobs.ts';
+import { Blobs } from '../../server/tasks/blobs.ts';
 import { FileJournals } from '../run-journals.ts';
 import { type ArchivedFile, archiveOf } from './node-archive.ts';
 

@@ -21,7 +21,7 @@ import {
   removeDatabase,
 } from '../../base/sqlite-file.ts';
 import type { NodeFiles } from '../../config/node/paths.ts';
-import { startQueueEpoch } from '../../queue/embedded/new-epoch.ts';
+import { startQueueEpoch } from '../../server/queue/embedded/new-epoch.ts';
 import { TaskStore } from '../task-store.ts';
 import { type Manifest, readArchive } from './node-archive.ts';
 

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
-import { ALL_NAMESPACES } from '../../protocol/people.ts';
-import { HttpProblem } from '../../sms/http/problem.ts';
-import type { ServiceLog } from '../../sms/service-log.ts';
-import { currentCaller } from '../../sms/trail/caller.ts';
-import type { SmsTrail } from '../../sms/trail/sms-trail.ts';
+import type { SmsTrail } from '../../server/audit/sms-trail.ts';
+import { HttpProblem } from '../../server/http/problem.ts';
+import { currentCaller } from '../../server/identity/caller.ts';
+import type { ServiceLog } from '../../server/log/service-log.ts';
+import { ALL_NAMESPACES } from '../../server/records/permissions.ts';
 import { type BackupSource, backupOf } from '../backup/node-backup.ts';
 import type { NodeRoute } from './node-route.ts';
 

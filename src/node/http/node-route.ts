@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { RouteDoc } from '../../protocol/route-doc.ts';
-import type { Lasting } from '../../sms/http/caller-limits.ts';
-import { type HttpReply, jsonReply } from '../../sms/http/http-reply.ts';
-import type { Need } from '../../sms/people/identity.ts';
-import type { RunCall } from '../../sms/runs/run-route.ts';
+import type { Lasting } from '../../server/http/caller-limits.ts';
+import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
+import type { RouteDoc } from '../../server/http/route-doc.ts';
+import type { Need } from '../../server/identity/identity.ts';
+import type { RunCall } from '../../server/routes/run-route.ts';
 
 export type NodeReply = HttpReply;
 export { jsonReply };

@@ -1,5 +1,5 @@
-import { PROMETHEUS_CONTENT_TYPE } from '../../metrics/prometheus.ts';
-import { openApiDocument } from '../../sms/http/openapi.ts';
+import { openApiDocument } from '../../server/http/openapi.ts';
+import { PROMETHEUS_CONTENT_TYPE } from '../../server/telemetry/prometheus.ts';
 import type { NodeMetrics } from '../node-metrics.ts';
 import { jsonReply, type NodeRoute } from './node-route.ts';
 

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import type { RunQueue } from '../../queue/run-queue.ts';
-import { HttpProblem } from '../../sms/http/problem.ts';
-import { found } from '../../sms/runs/found-run.ts';
-import { RUN_PATH } from '../../sms/runs/run-route.ts';
+import { HttpProblem } from '../../server/http/problem.ts';
+import type { RunQueue } from '../../server/queue/run-queue.ts';
+import { found } from '../../server/routes/found-run.ts';
+import { RUN_PATH } from '../../server/routes/run-route.ts';
 import { type RunStreams, SESSION_MS } from '../run-streams.ts';
 import { jsonReply, type NodeRoute } from './node-route.ts';
 

@@ -1,6 +1,6 @@
-import { TaskError } from '../../tasks/task-error.ts';
-import type { TaskRequests } from '../../tasks/task-requests.ts';
-import { type TaskRoute, taskRoutes } from '../../tasks/task-routes.ts';
+import type { TaskRequests } from '../../server/routes/task-requests.ts';
+import { type TaskRoute, taskRoutes } from '../../server/routes/task-routes.ts';
+import { TaskError } from '../../server/tasks/task-error.ts';
 import type { NodeRoute } from './node-route.ts';
 
 /** The tasks of a node and their modules. `elsewhere`: where they are changed, if that is not here. */

@@ -1,17 +1,17 @@
-import type { AuditEvent } from '../../audit/event.ts';
 import { Turns } from '../../base/turns.ts';
-import type { McpProfile } from '../../protocol/profile.ts';
-import type { McpServerRecord } from '../../protocol/record.ts';
-import { idOf, type StoreStamps } from '../../protocol/record-kind.ts';
-import type { StopRecord } from '../../protocol/stop.ts';
-import type { TaskRecord } from '../../protocol/task-kind.ts';
-import type { TokenRecord } from '../../protocol/token-record.ts';
-import { changedFields } from '../directory.ts';
-import { maskRecord } from '../mask.ts';
-import { tokenJson } from '../people/token-json.ts';
-import { type RegistryStore, StoreError } from '../store/store.ts';
-import { currentCaller } from './caller.ts';
-import type { SmsTrail } from './sms-trail.ts';
+import type { AuditEvent } from '../../server/audit/event.ts';
+import type { SmsTrail } from '../../server/audit/sms-trail.ts';
+import { currentCaller } from '../../server/identity/caller.ts';
+import { tokenJson } from '../../server/identity/token-json.ts';
+import { maskRecord } from '../../server/records/mask.ts';
+import type { McpProfile } from '../../server/records/profile.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
+import { idOf, type StoreStamps } from '../../server/records/record-kind.ts';
+import type { StopRecord } from '../../server/records/stop.ts';
+import type { TaskRecord } from '../../server/records/task-kind.ts';
+import type { TokenRecord } from '../../server/records/token-record.ts';
+import { changedFields } from '../../server/store/directory/directory.ts';
+import { type RegistryStore, StoreError } from '../../server/store/store.ts';
 
 /** Ids that one line names; the rest is a number. */
 const MAX_IDS = 100;

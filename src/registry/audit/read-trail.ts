@@ -1,8 +1,8 @@
 import { type FileHandle, open } from 'node:fs/promises';
-import { parseLine } from '../../audit/reader.ts';
-import { rotatedFiles } from '../../audit/rotation.ts';
 import { errorCode } from '../../base/error-text.ts';
-import type { TrailLineJson, TrailPageJson } from '../../protocol/console-api.ts';
+import { parseLine } from '../../server/audit/reader.ts';
+import { rotatedFiles } from '../../server/audit/rotation.ts';
+import type { TrailLineJson, TrailPageJson } from '../console-api.ts';
 
 const CHUNK_BYTES = 256 * 1024;
 const NEWLINE = 0x0a;

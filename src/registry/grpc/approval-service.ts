@@ -1,12 +1,12 @@
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
+import { type AskedCall, sizeProblem } from '../../agent/approvals/service/asked-call.ts';
+import { QueueFull } from '../../agent/approvals/service/errors.ts';
+import type { ApprovalQueue } from '../../agent/approvals/service/queue.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
-import { type Approval, type BoundCall, decidersOf } from '../../protocol/approval.ts';
-import type { ApprovalService, ApprovalCall as WireCall } from '../../protocol/generated/sms/approval_pb.ts';
-import { type AskedCall, sizeProblem } from '../approvals/asked-call.ts';
-import { QueueFull } from '../approvals/errors.ts';
-import type { ApprovalQueue } from '../approvals/queue.ts';
+import type { ApprovalService, ApprovalCall as WireCall } from '../../generated/proto/sms/approval_pb.ts';
+import type { ServiceLog } from '../../server/log/service-log.ts';
+import { type Approval, type BoundCall, decidersOf } from '../../server/records/approval.ts';
 import { EventReader } from '../event-reader.ts';
-import type { ServiceLog } from '../service-log.ts';
 import { toStatus } from './grpc-errors.ts';
 
 export interface ApprovalServiceDeps {

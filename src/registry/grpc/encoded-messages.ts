@@ -5,34 +5,34 @@ import {
   McpProfileEventSchema,
   McpProfileSchema,
   WatchMcpProfilesResponseSchema,
-} from '../../protocol/generated/sms/mcp_profile_pb.ts';
+} from '../../generated/proto/sms/mcp_profile_pb.ts';
 import {
   ListMcpServersResponseSchema,
   McpRegistryEventSchema,
   WatchMcpServersResponseSchema,
-} from '../../protocol/generated/sms/mcp_registry_pb.ts';
-import { McpServerRecordSchema } from '../../protocol/generated/sms/mcp_server_record_pb.ts';
+} from '../../generated/proto/sms/mcp_registry_pb.ts';
+import { McpServerRecordSchema } from '../../generated/proto/sms/mcp_server_record_pb.ts';
 import {
   ListStopsResponseSchema,
   StopEventSchema,
   StopSchema,
   WatchStopsResponseSchema,
-} from '../../protocol/generated/sms/stop_pb.ts';
+} from '../../generated/proto/sms/stop_pb.ts';
 import {
   ListTaskRecordsResponseSchema,
   TaskRecordEventSchema,
   TaskRecordSchema,
   WatchTaskRecordsResponseSchema,
-} from '../../protocol/generated/sms/task_records_pb.ts';
-import type { McpProfile } from '../../protocol/profile.ts';
-import { profileToWire } from '../../protocol/profile-wire.ts';
-import type { McpServerRecord } from '../../protocol/record.ts';
-import type { RegistryEvent, RegistryListing } from '../../protocol/record-events.ts';
-import { recordToWire } from '../../protocol/record-wire.ts';
-import type { StopRecord } from '../../protocol/stop.ts';
-import { stopToWire } from '../../protocol/stop-wire.ts';
-import type { TaskRecord } from '../../protocol/task-kind.ts';
-import { taskToWire } from '../../protocol/task-wire.ts';
+} from '../../generated/proto/sms/task_records_pb.ts';
+import type { McpProfile } from '../../server/records/profile.ts';
+import { profileToWire } from '../../server/records/profile-wire.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
+import type { RegistryEvent, RegistryListing } from '../../server/records/record-events.ts';
+import { recordToWire } from '../../server/records/record-wire.ts';
+import type { StopRecord } from '../../server/records/stop.ts';
+import { stopToWire } from '../../server/records/stop-wire.ts';
+import type { TaskRecord } from '../../server/records/task-kind.ts';
+import { taskToWire } from '../../server/records/task-wire.ts';
 import { frameOf } from './stream-sink.ts';
 
 /** What goes to those who list and watch a kind of record. */

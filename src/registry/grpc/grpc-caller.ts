@@ -1,6 +1,6 @@
 import { type ContextValues, createContextKey } from '@connectrpc/connect';
-import type { Stranger } from '../people/access.ts';
-import type { Identity } from '../people/identity.ts';
+import type { Stranger } from '../../server/identity/access.ts';
+import type { Identity } from '../../server/identity/identity.ts';
 
 /** Who calls; somebody unknown only where the method is for anybody. */
 export const grpcCaller = createContextKey<Identity | Stranger>('missing', { description: 'caller' });

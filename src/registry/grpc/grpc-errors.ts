@@ -1,9 +1,9 @@
 import { Code, ConnectError } from '@connectrpc/connect';
-import { wirePath } from '../../protocol/record-wire.ts';
-import { knownSecrets } from '../../secrets/redactor.ts';
-import { TaskError, type TaskErrorCode } from '../../tasks/task-error.ts';
-import { InvalidRecord } from '../record-write.ts';
-import { StoreError, type StoreErrorCode } from '../store/store.ts';
+import { wirePath } from '../../server/records/record-wire.ts';
+import { knownSecrets } from '../../server/secrets/redactor.ts';
+import { InvalidRecord } from '../../server/store/record-write.ts';
+import { StoreError, type StoreErrorCode } from '../../server/store/store.ts';
+import { TaskError, type TaskErrorCode } from '../../server/tasks/task-error.ts';
 
 const storeCodes: Readonly<Record<StoreErrorCode, Code>> = {
   not_found: Code.NotFound,

@@ -7,8 +7,8 @@ import {
   type Http2ServerResponse,
   type ServerHttp2Session,
 } from 'node:http2';
-import { type BindAddress, type BoundAddress, bind, type TlsMaterial } from '../bind.ts';
-import { type ConnectionLimits, Connections, peerOf } from '../connections.ts';
+import { type BindAddress, type BoundAddress, bind, type TlsMaterial } from '../../server/http/bind.ts';
+import { type ConnectionLimits, Connections, peerOf } from '../../server/http/connections.ts';
 
 const MAX_HEADER_BYTES = 16 * 1024;
 /** Node counts what it holds for one connection, answers on their way included, in MB. */

@@ -2,8 +2,8 @@ import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
 import {
   type Health,
   HealthCheckResponse_ServingStatus as Status,
-} from '../../protocol/generated/grpc/health/v1/health_pb.ts';
-import type { ServingState } from '../serving-state.ts';
+} from '../../generated/proto/grpc/health/v1/health_pb.ts';
+import type { ServingState } from '../../server/http/serving-state.ts';
 
 /** The standard health service. The empty name asks for the server as a whole. */
 export function healthService(serving: ServingState, serviceNames: readonly string[]): ServiceImpl<typeof Health> {

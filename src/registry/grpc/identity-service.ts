@@ -1,11 +1,11 @@
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
-import type { IdentityService } from '../../protocol/generated/sms/identity_pb.ts';
-import { ALL_NAMESPACES } from '../../protocol/people.ts';
-import type { Access } from '../people/access.ts';
-import { mayName } from '../people/identity.ts';
-import { IssuerUnavailable } from '../people/oidc/issuer.ts';
-import type { Oidc } from '../people/oidc/oidc.ts';
-import { asJwk, isAlgorithm } from '../people/oidc/signed-token.ts';
+import type { IdentityService } from '../../generated/proto/sms/identity_pb.ts';
+import type { Access } from '../../server/identity/access.ts';
+import { mayName } from '../../server/identity/identity.ts';
+import { IssuerUnavailable } from '../../server/identity/oidc/issuer.ts';
+import type { Oidc } from '../../server/identity/oidc/oidc.ts';
+import { asJwk, isAlgorithm } from '../../server/identity/oidc/signed-token.ts';
+import { ALL_NAMESPACES } from '../../server/records/permissions.ts';
 import { identityOf } from './grpc-caller.ts';
 
 /** Who somebody is, for nodes. */

@@ -1,10 +1,10 @@
 import { Code, ConnectError, type ContextValues } from '@connectrpc/connect';
-import type { RegistryListing } from '../../protocol/record-events.ts';
-import type { StoreStamps } from '../../protocol/record-kind.ts';
-import type { HeldBytes } from '../held-bytes.ts';
-import type { SmsMetrics } from '../metrics/sms-metrics.ts';
-import type { ServiceLog } from '../service-log.ts';
-import { StoreError } from '../store/store.ts';
+import type { HeldBytes } from '../../server/http/held-bytes.ts';
+import type { ServiceLog } from '../../server/log/service-log.ts';
+import type { RegistryListing } from '../../server/records/record-events.ts';
+import type { StoreStamps } from '../../server/records/record-kind.ts';
+import { StoreError } from '../../server/store/store.ts';
+import type { SmsMetrics } from '../sms-metrics.ts';
 import type { KindMessages } from './encoded-messages.ts';
 import { toStatus } from './grpc-errors.ts';
 import { type StreamSink, streamSink } from './stream-sink.ts';

@@ -1,13 +1,13 @@
-import { Health } from '../../protocol/generated/grpc/health/v1/health_pb.ts';
-import { ApprovalService } from '../../protocol/generated/sms/approval_pb.ts';
-import { IdentityService } from '../../protocol/generated/sms/identity_pb.ts';
-import { McpNodeService } from '../../protocol/generated/sms/mcp_node_pb.ts';
-import { McpProfileService } from '../../protocol/generated/sms/mcp_profile_pb.ts';
-import { McpRegistryService } from '../../protocol/generated/sms/mcp_registry_pb.ts';
-import { NodeRunService } from '../../protocol/generated/sms/node_runs_pb.ts';
-import { StopService } from '../../protocol/generated/sms/stop_pb.ts';
-import { TaskService } from '../../protocol/generated/sms/task_pb.ts';
-import { TaskRecordService } from '../../protocol/generated/sms/task_records_pb.ts';
+import { Health } from '../../generated/proto/grpc/health/v1/health_pb.ts';
+import { ApprovalService } from '../../generated/proto/sms/approval_pb.ts';
+import { IdentityService } from '../../generated/proto/sms/identity_pb.ts';
+import { McpNodeService } from '../../generated/proto/sms/mcp_node_pb.ts';
+import { McpProfileService } from '../../generated/proto/sms/mcp_profile_pb.ts';
+import { McpRegistryService } from '../../generated/proto/sms/mcp_registry_pb.ts';
+import { NodeRunService } from '../../generated/proto/sms/node_runs_pb.ts';
+import { StopService } from '../../generated/proto/sms/stop_pb.ts';
+import { TaskService } from '../../generated/proto/sms/task_pb.ts';
+import { TaskRecordService } from '../../generated/proto/sms/task_records_pb.ts';
 import type { GrpcNeed } from './grpc-listener.ts';
 
 const follow: GrpcNeed = { needs: 'follow', changes: false };

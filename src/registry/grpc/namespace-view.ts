@@ -1,5 +1,5 @@
-import type { StoreStamps } from '../../protocol/record-kind.ts';
-import type { RegistryStore } from '../store/store.ts';
+import type { StoreStamps } from '../../server/records/record-kind.ts';
+import type { RegistryStore } from '../../server/store/store.ts';
 import type { WatchedStore } from './watch-stream.ts';
 
 /**

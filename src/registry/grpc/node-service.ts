@@ -5,16 +5,16 @@ import type {
   McpNodeService,
   McpServerReport,
   McpToolList,
-} from '../../protocol/generated/sms/mcp_node_pb.ts';
-import { isServerId } from '../../protocol/record.ts';
+} from '../../generated/proto/sms/mcp_node_pb.ts';
 import {
   type NodeReport,
   type ProcessLoad,
   reportedHealths,
   reportedStates,
   type ServerReport,
-} from '../../registry/node-report.ts';
-import { type ToolListReport, toolListHash } from '../../registry/tool-list-report.ts';
+} from '../../registry-client/node-report.ts';
+import { type ToolListReport, toolListHash } from '../../registry-client/tool-list-report.ts';
+import { isServerId } from '../../server/records/record.ts';
 import { type NodeReports, ReportRefused } from '../node-reports.ts';
 import { identityOf } from './grpc-caller.ts';
 

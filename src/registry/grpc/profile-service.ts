@@ -1,9 +1,9 @@
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
-import type { McpProfileService } from '../../protocol/generated/sms/mcp_profile_pb.ts';
-import type { McpProfile } from '../../protocol/profile.ts';
-import { profileContent } from '../../protocol/profile-wire.ts';
-import { InvalidRecord, writeRecord } from '../record-write.ts';
-import type { RegistryStore } from '../store/store.ts';
+import type { McpProfileService } from '../../generated/proto/sms/mcp_profile_pb.ts';
+import type { McpProfile } from '../../server/records/profile.ts';
+import { profileContent } from '../../server/records/profile-wire.ts';
+import { InvalidRecord, writeRecord } from '../../server/store/record-write.ts';
+import type { RegistryStore } from '../../server/store/store.ts';
 import { profileMessages } from './encoded-messages.ts';
 import { KindReads, type KindServiceDeps } from './kind-reads.ts';
 

@@ -1,9 +1,9 @@
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
-import type { McpRegistryService } from '../../protocol/generated/sms/mcp_registry_pb.ts';
-import { isServerId } from '../../protocol/record.ts';
-import { upsertToInput } from '../../protocol/record-wire.ts';
-import { InvalidRecord, writeRecord } from '../record-write.ts';
-import type { RegistryStore } from '../store/store.ts';
+import type { McpRegistryService } from '../../generated/proto/sms/mcp_registry_pb.ts';
+import { isServerId } from '../../server/records/record.ts';
+import { upsertToInput } from '../../server/records/record-wire.ts';
+import { InvalidRecord, writeRecord } from '../../server/store/record-write.ts';
+import type { RegistryStore } from '../../server/store/store.ts';
 import { serverMessages } from './encoded-messages.ts';
 import { KindReads, type KindServiceDeps } from './kind-reads.ts';
 

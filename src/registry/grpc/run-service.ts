@@ -3,9 +3,9 @@ import type {
   NodeRunService,
   ReportRunsRequest,
   RunReport as WireRun,
-} from '../../protocol/generated/sms/node_runs_pb.ts';
-import { MAX_DEGRADED, runStatuses } from '../../protocol/run.ts';
-import { type RunReport, type RunsReport, runReportLimits } from '../../registry/run-report.ts';
+} from '../../generated/proto/sms/node_runs_pb.ts';
+import { type RunReport, type RunsReport, runReportLimits } from '../../registry-client/run-report.ts';
+import { MAX_DEGRADED, runStatuses } from '../../server/records/run.ts';
 import type { RunReports } from '../run-reports.ts';
 import { identityOf } from './grpc-caller.ts';
 import { checkNodeId, invalid, oneOf, printable, refusing } from './node-service.ts';

@@ -1,8 +1,8 @@
 import type { ContextValues, ServiceImpl } from '@connectrpc/connect';
-import type { StopService } from '../../protocol/generated/sms/stop_pb.ts';
-import { ALL_NAMESPACES } from '../../protocol/people.ts';
-import { namespaceOfStop, type StopRecord } from '../../protocol/stop.ts';
-import type { RegistryStore } from '../store/store.ts';
+import type { StopService } from '../../generated/proto/sms/stop_pb.ts';
+import { ALL_NAMESPACES } from '../../server/records/permissions.ts';
+import { namespaceOfStop, type StopRecord } from '../../server/records/stop.ts';
+import type { RegistryStore } from '../../server/store/store.ts';
 import { stopMessages } from './encoded-messages.ts';
 import { identityOf } from './grpc-caller.ts';
 import { KindReads, type KindServiceDeps } from './kind-reads.ts';

@@ -1,11 +1,11 @@
 import { Code, ConnectError, type ContextValues, type ServiceImpl } from '@connectrpc/connect';
-import type { TaskRecordService } from '../../protocol/generated/sms/task_records_pb.ts';
-import { ALL_NAMESPACES } from '../../protocol/people.ts';
-import { isTaskId, type TaskRecord } from '../../protocol/task-kind.ts';
-import { revisionToWire } from '../../protocol/task-wire.ts';
-import type { Blobs } from '../../tasks/blobs.ts';
-import { mayName } from '../people/identity.ts';
-import type { RegistryStore } from '../store/store.ts';
+import type { TaskRecordService } from '../../generated/proto/sms/task_records_pb.ts';
+import { mayName } from '../../server/identity/identity.ts';
+import { ALL_NAMESPACES } from '../../server/records/permissions.ts';
+import { isTaskId, type TaskRecord } from '../../server/records/task-kind.ts';
+import { revisionToWire } from '../../server/records/task-wire.ts';
+import type { RegistryStore } from '../../server/store/store.ts';
+import type { Blobs } from '../../server/tasks/blobs.ts';
 import type { SmsTasks } from '../tasks/sms-tasks.ts';
 import { taskMessages } from './encoded-messages.ts';
 import { identityOf } from './grpc-caller.ts';

@@ -7,15 +7,15 @@ import {
   type TaskService,
   TaskStatus,
   type Task as WireTask,
-} from '../../protocol/generated/sms/task_pb.ts';
-import { ALL_NAMESPACES, DEFAULT_NAMESPACE, type Identity } from '../../protocol/people.ts';
-import { type TaskRevision, taskId } from '../../protocol/task.ts';
-import { isTaskId } from '../../protocol/task-kind.ts';
-import type { NamedTask, Task } from '../../tasks/task-book.ts';
-import { TaskError } from '../../tasks/task-error.ts';
-import type { TaskRequests } from '../../tasks/task-requests.ts';
-import { mayName } from '../people/identity.ts';
-import type { ServiceLog } from '../service-log.ts';
+} from '../../generated/proto/sms/task_pb.ts';
+import { mayName } from '../../server/identity/identity.ts';
+import type { ServiceLog } from '../../server/log/service-log.ts';
+import { ALL_NAMESPACES, DEFAULT_NAMESPACE, type Identity } from '../../server/records/permissions.ts';
+import { type TaskRevision, taskId } from '../../server/records/task.ts';
+import { isTaskId } from '../../server/records/task-kind.ts';
+import type { TaskRequests } from '../../server/routes/task-requests.ts';
+import type { NamedTask, Task } from '../../server/tasks/task-book.ts';
+import { TaskError } from '../../server/tasks/task-error.ts';
 import type { SmsTasks } from '../tasks/sms-tasks.ts';
 import { identityOf } from './grpc-caller.ts';
 import { toStatus } from './grpc-errors.ts';

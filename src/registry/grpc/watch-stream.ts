@@ -1,6 +1,6 @@
-import type { StoreStamps } from '../../protocol/record-kind.ts';
+import type { StoreStamps } from '../../server/records/record-kind.ts';
+import { type RegistryStore, StoreError } from '../../server/store/store.ts';
 import { EventReader } from '../event-reader.ts';
-import { type RegistryStore, StoreError } from '../store/store.ts';
 import type { KindMessages } from './encoded-messages.ts';
 import type { StreamSink } from './stream-sink.ts';
 

@@ -1,14 +1,14 @@
 import { isJsonObject, type JsonValue } from '../../base/json.ts';
-import type { RegistryView } from '../../protocol/policy-layers.ts';
-import type { McpProfile } from '../../protocol/profile.ts';
-import type { ToolReport } from '../../registry/tool-list-report.ts';
+import type { ToolReport } from '../../registry-client/tool-list-report.ts';
+import type { RegistryView } from '../../runtime/port/policy-layers.ts';
+import { jsonBody } from '../../server/http/http-call.ts';
+import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
+import { HttpProblem } from '../../server/http/problem.ts';
+import type { McpProfile } from '../../server/records/profile.ts';
+import type { RegistryStore } from '../../server/store/store.ts';
 import type { NodeReports } from '../node-reports.ts';
 import type { AskedTask } from '../policy-matrix.ts';
-import type { RegistryStore } from '../store/store.ts';
-import { jsonBody } from './http-call.ts';
 import type { Route } from './http-listener.ts';
-import { type HttpReply, jsonReply } from './http-reply.ts';
-import { HttpProblem } from './problem.ts';
 import { ADMIN_PATH } from './servers-routes.ts';
 
 export interface AccessRouteDeps {

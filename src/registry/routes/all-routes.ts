@@ -1,11 +1,11 @@
-import type { McpProfile } from '../../protocol/profile.ts';
-import type { StopRecord } from '../../protocol/stop.ts';
-import type { TaskRequests } from '../../tasks/task-requests.ts';
-import type { ApprovalQueue } from '../approvals/queue.ts';
+import type { ApprovalQueue } from '../../agent/approvals/service/queue.ts';
+import type { ServiceLog } from '../../server/log/service-log.ts';
+import type { McpProfile } from '../../server/records/profile.ts';
+import type { StopRecord } from '../../server/records/stop.ts';
+import type { TaskRequests } from '../../server/routes/task-requests.ts';
+import type { KeptRegistry } from '../../server/store/kept-registry.ts';
+import type { RegistryStore } from '../../server/store/store.ts';
 import type { ConsoleState } from '../console-state.ts';
-import type { ServiceLog } from '../service-log.ts';
-import type { KeptRegistry } from '../store/kept-registry.ts';
-import type { RegistryStore } from '../store/store.ts';
 import { accessRoute } from './access-route.ts';
 import { approvalsRoutes } from './approvals-routes.ts';
 import { type AuthRoutesDeps, authRoutes } from './auth-routes.ts';

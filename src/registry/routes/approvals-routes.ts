@@ -1,16 +1,16 @@
+import { listedApproval, shownApproval } from '../../agent/approvals/service/approval-json.ts';
+import { AlreadyDecided, MayNotDecide } from '../../agent/approvals/service/errors.ts';
+import type { ApprovalQueue } from '../../agent/approvals/service/queue.ts';
 import { cutText } from '../../base/cut-text.ts';
 import type { JsonObject } from '../../base/json.ts';
-import { type Approval, approvalDecisions, approvalLimits, approvalStatuses } from '../../protocol/approval.ts';
-import { listedApproval, shownApproval } from '../approvals/approval-json.ts';
-import { AlreadyDecided, MayNotDecide } from '../approvals/errors.ts';
-import type { ApprovalQueue } from '../approvals/queue.ts';
-import { StoreError } from '../store/store.ts';
+import { type HttpCall, jsonBody } from '../../server/http/http-call.ts';
+import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
+import { etag, writeCondition } from '../../server/http/preconditions.ts';
+import { HttpProblem } from '../../server/http/problem.ts';
+import { type Approval, approvalDecisions, approvalLimits, approvalStatuses } from '../../server/records/approval.ts';
+import { StoreError } from '../../server/store/store.ts';
 import { eventsRoute } from './events-route.ts';
-import { type HttpCall, jsonBody } from './http-call.ts';
 import type { Route } from './http-listener.ts';
-import { type HttpReply, jsonReply } from './http-reply.ts';
-import { etag, writeCondition } from './preconditions.ts';
-import { HttpProblem } from './problem.ts';
 
 export const APPROVALS_PATH = '/admin/api/approvals';
 

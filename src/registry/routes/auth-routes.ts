@@ -1,14 +1,14 @@
-import { IssuerUnavailable } from '../people/oidc/issuer.ts';
-import { LoginRefused } from '../people/oidc/login.ts';
-import type { Oidc } from '../people/oidc/oidc.ts';
-import { SESSION_COOKIE, SESSION_HEADER, sessionOfCookie } from '../people/session-names.ts';
-import type { Sessions } from '../people/sessions.ts';
-import { callerOf } from '../trail/caller.ts';
-import type { SmsTrail } from '../trail/sms-trail.ts';
-import { type HttpCall, jsonBody } from './http-call.ts';
+import type { SmsTrail } from '../../server/audit/sms-trail.ts';
+import { type HttpCall, jsonBody } from '../../server/http/http-call.ts';
+import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
+import { HttpProblem } from '../../server/http/problem.ts';
+import { callerOf } from '../../server/identity/caller.ts';
+import { IssuerUnavailable } from '../../server/identity/oidc/issuer.ts';
+import { LoginRefused } from '../../server/identity/oidc/login.ts';
+import type { Oidc } from '../../server/identity/oidc/oidc.ts';
+import { SESSION_COOKIE, SESSION_HEADER, sessionOfCookie } from '../../server/identity/session-names.ts';
+import type { Sessions } from '../../server/identity/sessions.ts';
 import type { Route } from './http-listener.ts';
-import { type HttpReply, jsonReply } from './http-reply.ts';
-import { HttpProblem } from './problem.ts';
 
 export interface AuthRoutesDeps {
   /** Null: nobody logs in here. */

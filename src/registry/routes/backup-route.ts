@@ -1,10 +1,10 @@
 import { createReadStream } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
-import type { KeptRegistry } from '../store/kept-registry.ts';
-import type { HttpCall } from './http-call.ts';
+import type { HttpCall } from '../../server/http/http-call.ts';
+import { HttpProblem } from '../../server/http/problem.ts';
+import type { KeptRegistry } from '../../server/store/kept-registry.ts';
 import type { Route } from './http-listener.ts';
-import { HttpProblem } from './problem.ts';
 import { ADMIN_PATH } from './servers-routes.ts';
 
 const SEND_TIMEOUT_MS = 10 * 60_000;

@@ -2,12 +2,12 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { errorCode } from '../../base/error-text.ts';
-import type { HttpCall } from './http-call.ts';
+import type { HttpCall } from '../../server/http/http-call.ts';
+import type { HttpReply } from '../../server/http/http-reply.ts';
+import { HttpProblem } from '../../server/http/problem.ts';
 import type { Route } from './http-listener.ts';
-import type { HttpReply } from './http-reply.ts';
-import { HttpProblem } from './problem.ts';
 
-/** What the build made of src/sms/console. */
+/** What the build made of src/console. */
 const folder = fileURLToPath(
   new URL(import.meta.url.endsWith('.ts') ? '../../../dist/console/' : './console/', import.meta.url),
 );

@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http';
-import { idOf, type StoreStamps } from '../../protocol/record-kind.ts';
+import { beginEvents, writeEvents } from '../../server/http/event-stream.ts';
+import type { HttpCall } from '../../server/http/http-call.ts';
+import { idOf, type StoreStamps } from '../../server/records/record-kind.ts';
+import { type RegistryStore, StoreError } from '../../server/store/store.ts';
 import { EventReader } from '../event-reader.ts';
-import { type RegistryStore, StoreError } from '../store/store.ts';
-import { beginEvents, writeEvents } from './event-stream.ts';
-import type { HttpCall } from './http-call.ts';
 import type { Route } from './http-listener.ts';
 
 /** Proxies and browsers give up on a stream that is silent for too long. */

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
 import { Turns } from '../../base/turns.ts';
-import type { McpServerRecord, RecordIssue } from '../../protocol/record.ts';
-import { contentKey, sameContent } from '../../protocol/record-compare.ts';
-import { parseRecord } from '../../protocol/record-parse.ts';
-import { changedFields } from '../directory.ts';
-import { unmask } from '../mask.ts';
+import { unmask } from '../../server/records/mask.ts';
+import type { McpServerRecord, RecordIssue } from '../../server/records/record.ts';
+import { contentKey, sameContent } from '../../server/records/record-compare.ts';
+import { parseRecord } from '../../server/records/record-parse.ts';
+import { changedFields } from '../../server/store/directory/directory.ts';
 import { withoutAddedFields } from './server-json.ts';
 
 export interface ImportStep {

@@ -1,13 +1,13 @@
 import type { JsonValue } from '../../base/json.ts';
 import { parseToml, TomlTextError } from '../../config/toml.ts';
-import type { SmsMetrics } from '../metrics/sms-metrics.ts';
-import type { ServiceLog } from '../service-log.ts';
-import type { ApplyResult, RegistryStore } from '../store/store.ts';
-import { type HttpCall, parseBody, requireContentType } from './http-call.ts';
+import { type HttpCall, parseBody, requireContentType } from '../../server/http/http-call.ts';
+import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
+import { fieldError, HttpProblem, invalidRecord } from '../../server/http/problem.ts';
+import type { ServiceLog } from '../../server/log/service-log.ts';
+import type { ApplyResult, RegistryStore } from '../../server/store/store.ts';
+import type { SmsMetrics } from '../sms-metrics.ts';
 import type { Route } from './http-listener.ts';
-import { type HttpReply, jsonReply } from './http-reply.ts';
 import { type ImportPlan, planImport } from './import-plan.ts';
-import { fieldError, HttpProblem, invalidRecord } from './problem.ts';
 import { ADMIN_PATH } from './servers-routes.ts';
 
 export interface ImportRouteDeps {

@@ -1,6 +1,6 @@
+import { beginEvents, writeEvents } from '../../server/http/event-stream.ts';
+import type { HttpCall } from '../../server/http/http-call.ts';
 import type { LiveTopics } from '../live-topics.ts';
-import { beginEvents, writeEvents } from './event-stream.ts';
-import type { HttpCall } from './http-call.ts';
 import type { Route } from './http-listener.ts';
 
 /** Changes close to each other are told together. */

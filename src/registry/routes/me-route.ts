@@ -1,8 +1,8 @@
-import { permissionsOf } from '../people/identity.ts';
-import type { NamedTokens } from '../people/named-tokens.ts';
-import { identityOf } from './http-call.ts';
+import { identityOf } from '../../server/http/http-call.ts';
+import { jsonReply } from '../../server/http/http-reply.ts';
+import { permissionsOf } from '../../server/identity/identity.ts';
+import type { NamedTokens } from '../../server/identity/named-tokens.ts';
 import type { Route } from './http-listener.ts';
-import { jsonReply } from './http-reply.ts';
 
 /** How long a rotation by another user is reported. */
 const ROTATION_NOTICE_MS = 30 * 24 * 3_600_000;

@@ -1,5 +1,5 @@
+import { openApiDocument } from '../../server/http/openapi.ts';
 import type { Route } from './http-listener.ts';
-import { openApiDocument } from './openapi.ts';
 
 const about = {
   title: 'spear-sms',

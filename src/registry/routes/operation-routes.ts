@@ -1,14 +1,14 @@
-import type { McpProfile } from '../../protocol/profile.ts';
-import type { StoreStamps } from '../../protocol/record-kind.ts';
-import type { DirectoryResult } from '../directory.ts';
-import type { SmsGauges, SmsMetrics } from '../metrics/sms-metrics.ts';
+import { jsonReply } from '../../server/http/http-reply.ts';
+import { HttpProblem } from '../../server/http/problem.ts';
+import type { ServingState } from '../../server/http/serving-state.ts';
+import type { McpProfile } from '../../server/records/profile.ts';
+import type { StoreStamps } from '../../server/records/record-kind.ts';
+import type { DirectoryResult } from '../../server/store/directory/directory.ts';
+import type { RegistryStore } from '../../server/store/store.ts';
 import type { NodeReports } from '../node-reports.ts';
 import type { DirectoryReloader } from '../reload.ts';
-import type { ServingState } from '../serving-state.ts';
-import type { RegistryStore } from '../store/store.ts';
+import type { SmsGauges, SmsMetrics } from '../sms-metrics.ts';
 import type { Route } from './http-listener.ts';
-import { jsonReply } from './http-reply.ts';
-import { HttpProblem } from './problem.ts';
 import { countedNodeJson, nodeJson } from './server-json.ts';
 import { ADMIN_PATH } from './servers-routes.ts';
 

@@ -1,14 +1,14 @@
+import type { ApprovalQueue } from '../../agent/approvals/service/queue.ts';
 import { version } from '../../base/version.ts';
-import type { OverviewJson, ServerErrorJson } from '../../protocol/console-api.ts';
-import type { McpProfile } from '../../protocol/profile.ts';
-import type { ApprovalQueue } from '../approvals/queue.ts';
+import { jsonReply } from '../../server/http/http-reply.ts';
+import { sharedAnswer } from '../../server/http/shared-answer.ts';
+import type { McpProfile } from '../../server/records/profile.ts';
+import type { RegistryStore } from '../../server/store/store.ts';
+import type { OverviewJson, ServerErrorJson } from '../console-api.ts';
 import type { ConsoleState } from '../console-state.ts';
 import type { NodeReports } from '../node-reports.ts';
 import { healthCounts, worstHealth } from '../server-health.ts';
-import type { RegistryStore } from '../store/store.ts';
 import type { Route } from './http-listener.ts';
-import { jsonReply } from './http-reply.ts';
-import { sharedAnswer } from './shared-answer.ts';
 
 export interface OverviewDeps {
   readonly store: RegistryStore;

@@ -1,15 +1,15 @@
+import { hashDefinition, readDefinition } from '../../agent/policy/definition-hash.ts';
 import { canonicalJson, isJsonObject, type JsonObject } from '../../base/json.ts';
-import { hashDefinition, readDefinition } from '../../policy/definition-hash.ts';
-import { MAX_PINNED_DEFINITION_BYTES, type PinnedDefinition, pinId } from '../../protocol/pin.ts';
-import type { McpServerRecord } from '../../protocol/record.ts';
-import { writeRecord } from '../record-write.ts';
-import type { RegistryStore } from '../store/store.ts';
-import { currentCaller } from '../trail/caller.ts';
-import { type HttpCall, jsonBody } from './http-call.ts';
+import { type HttpCall, jsonBody } from '../../server/http/http-call.ts';
+import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
+import { etag, writeCondition } from '../../server/http/preconditions.ts';
+import { HttpProblem } from '../../server/http/problem.ts';
+import { currentCaller } from '../../server/identity/caller.ts';
+import { MAX_PINNED_DEFINITION_BYTES, type PinnedDefinition, pinId } from '../../server/records/pin.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
+import { writeRecord } from '../../server/store/record-write.ts';
+import type { RegistryStore } from '../../server/store/store.ts';
 import type { Route } from './http-listener.ts';
-import { type HttpReply, jsonReply } from './http-reply.ts';
-import { etag, writeCondition } from './preconditions.ts';
-import { HttpProblem } from './problem.ts';
 import { ADMIN_PATH, conditional } from './servers-routes.ts';
 
 export interface PinsRoutesDeps {

@@ -1,14 +1,14 @@
-import type { McpProfile } from '../../protocol/profile.ts';
-import { recordLimits } from '../../protocol/record-limits.ts';
-import type { SmsMetrics } from '../metrics/sms-metrics.ts';
-import { InvalidRecord, type RecordWrite, writeRecord } from '../record-write.ts';
-import type { ServiceLog } from '../service-log.ts';
-import { DEFAULT_ORIGIN, type RegistryStore, StoreError } from '../store/store.ts';
-import { type HttpCall, jsonBody } from './http-call.ts';
+import { type HttpCall, jsonBody } from '../../server/http/http-call.ts';
+import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
+import { etag, writeCondition } from '../../server/http/preconditions.ts';
+import { fieldError, HttpProblem } from '../../server/http/problem.ts';
+import type { ServiceLog } from '../../server/log/service-log.ts';
+import type { McpProfile } from '../../server/records/profile.ts';
+import { recordLimits } from '../../server/records/record-limits.ts';
+import { InvalidRecord, type RecordWrite, writeRecord } from '../../server/store/record-write.ts';
+import { DEFAULT_ORIGIN, type RegistryStore, StoreError } from '../../server/store/store.ts';
+import type { SmsMetrics } from '../sms-metrics.ts';
 import type { Route } from './http-listener.ts';
-import { type HttpReply, jsonReply } from './http-reply.ts';
-import { etag, writeCondition } from './preconditions.ts';
-import { fieldError, HttpProblem } from './problem.ts';
 import { withoutAddedFields } from './server-json.ts';
 import { ADMIN_PATH, conditional } from './servers-routes.ts';
 

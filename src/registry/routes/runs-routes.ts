@@ -1,13 +1,13 @@
-import type { RunJson, RunsJson } from '../../protocol/console-api.ts';
-import { runStatuses } from '../../protocol/run.ts';
-import { mayName } from '../people/identity.ts';
+import type { SmsTrail } from '../../server/audit/sms-trail.ts';
+import { type HttpCall, identityOf } from '../../server/http/http-call.ts';
+import { jsonReply } from '../../server/http/http-reply.ts';
+import { HttpProblem } from '../../server/http/problem.ts';
+import { currentCaller } from '../../server/identity/caller.ts';
+import { mayName } from '../../server/identity/identity.ts';
+import { runStatuses } from '../../server/records/run.ts';
+import type { RunJson, RunsJson } from '../console-api.ts';
 import { NoTimeline, type RunReports, type RunView } from '../run-reports.ts';
-import { currentCaller } from '../trail/caller.ts';
-import type { SmsTrail } from '../trail/sms-trail.ts';
-import { type HttpCall, identityOf } from './http-call.ts';
 import type { Route } from './http-listener.ts';
-import { jsonReply } from './http-reply.ts';
-import { HttpProblem } from './problem.ts';
 
 export const RUNS_PATH = '/admin/api/runs';
 const DEFAULT_LISTED = 500;

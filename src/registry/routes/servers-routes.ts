@@ -1,17 +1,17 @@
 import { isJsonObject, type JsonObject } from '../../base/json.ts';
-import { isServerId, type McpServerRecord } from '../../protocol/record.ts';
-import { recordLimits } from '../../protocol/record-limits.ts';
-import { unmask } from '../mask.ts';
-import type { SmsMetrics } from '../metrics/sms-metrics.ts';
+import { type HttpCall, jsonBody } from '../../server/http/http-call.ts';
+import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
+import { etag, type WriteCondition, writeCondition } from '../../server/http/preconditions.ts';
+import { fieldError, HttpProblem } from '../../server/http/problem.ts';
+import type { ServiceLog } from '../../server/log/service-log.ts';
+import { unmask } from '../../server/records/mask.ts';
+import { isServerId, type McpServerRecord } from '../../server/records/record.ts';
+import { recordLimits } from '../../server/records/record-limits.ts';
+import { InvalidRecord, type RecordWrite, type WrittenRecord, writeRecord } from '../../server/store/record-write.ts';
+import { DEFAULT_ORIGIN, type RegistryStore, wasOvertaken } from '../../server/store/store.ts';
 import type { NodeReports } from '../node-reports.ts';
-import { InvalidRecord, type RecordWrite, type WrittenRecord, writeRecord } from '../record-write.ts';
-import type { ServiceLog } from '../service-log.ts';
-import { DEFAULT_ORIGIN, type RegistryStore, wasOvertaken } from '../store/store.ts';
-import { type HttpCall, jsonBody } from './http-call.ts';
+import type { SmsMetrics } from '../sms-metrics.ts';
 import type { Route } from './http-listener.ts';
-import { type HttpReply, jsonReply } from './http-reply.ts';
-import { etag, type WriteCondition, writeCondition } from './preconditions.ts';
-import { fieldError, HttpProblem } from './problem.ts';
 import { serverJson, withoutAddedFields } from './server-json.ts';
 
 export interface ServersRoutesDeps {

@@ -1,17 +1,23 @@
 import { randomBytes } from 'node:crypto';
-import { appliesToNode } from '../../policy/stops.ts';
-import { ALL_NAMESPACES } from '../../protocol/people.ts';
-import { namespaceOfStop, type StopEffect, type StopRecord, stopLimits, stopTarget } from '../../protocol/stop.ts';
+import { appliesToNode } from '../../agent/policy/stops.ts';
+import { type HttpCall, identityOf, jsonBody } from '../../server/http/http-call.ts';
+import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
+import { HttpProblem } from '../../server/http/problem.ts';
+import { type Identity, mayName, refusal } from '../../server/identity/identity.ts';
+import type { ServiceLog } from '../../server/log/service-log.ts';
+import { ALL_NAMESPACES } from '../../server/records/permissions.ts';
+import {
+  namespaceOfStop,
+  type StopEffect,
+  type StopRecord,
+  stopLimits,
+  stopTarget,
+} from '../../server/records/stop.ts';
+import type { KeptRegistry } from '../../server/store/kept-registry.ts';
+import { accept } from '../../server/store/record-write.ts';
+import { type RegistryStore, StoreError } from '../../server/store/store.ts';
 import type { NodeReports, NodeView } from '../node-reports.ts';
-import { type Identity, mayName, refusal } from '../people/identity.ts';
-import { accept } from '../record-write.ts';
-import type { ServiceLog } from '../service-log.ts';
-import type { KeptRegistry } from '../store/kept-registry.ts';
-import { type RegistryStore, StoreError } from '../store/store.ts';
-import { type HttpCall, identityOf, jsonBody } from './http-call.ts';
 import type { Route } from './http-listener.ts';
-import { type HttpReply, jsonReply } from './http-reply.ts';
-import { HttpProblem } from './problem.ts';
 
 export interface StopsRoutesDeps {
   readonly store: RegistryStore;

@@ -1,20 +1,20 @@
 import { isJsonObject, type JsonObject } from '../../base/json.ts';
-import type { RecordCheckJson, ServerSummaryJson, ServerToolsJson, SummaryJson } from '../../protocol/console-api.ts';
-import { isServerId, type McpServerRecord } from '../../protocol/record.ts';
-import { recordLimits } from '../../protocol/record-limits.ts';
+import { type HttpCall, jsonBody } from '../../server/http/http-call.ts';
+import { jsonReply } from '../../server/http/http-reply.ts';
+import { fieldError, HttpProblem } from '../../server/http/problem.ts';
+import { sharedAnswer } from '../../server/http/shared-answer.ts';
+import { maskRecord } from '../../server/records/mask.ts';
+import { isServerId, type McpServerRecord } from '../../server/records/record.ts';
+import { recordLimits } from '../../server/records/record-limits.ts';
+import { InvalidRecord } from '../../server/store/record-write.ts';
+import type { RegistryStore } from '../../server/store/store.ts';
+import type { RecordCheckJson, ServerSummaryJson, ServerToolsJson, SummaryJson } from '../console-api.ts';
 import type { ConsoleState } from '../console-state.ts';
-import { maskRecord } from '../mask.ts';
 import type { NodeReports, ServerView } from '../node-reports.ts';
-import { InvalidRecord } from '../record-write.ts';
 import { healthCounts, meanLatencyMs, worstHealth } from '../server-health.ts';
-import type { RegistryStore } from '../store/store.ts';
-import { type HttpCall, jsonBody } from './http-call.ts';
 import type { Route } from './http-listener.ts';
-import { jsonReply } from './http-reply.ts';
-import { fieldError, HttpProblem } from './problem.ts';
 import { withoutAddedFields } from './server-json.ts';
 import { ADMIN_PATH, recordInput } from './servers-routes.ts';
-import { sharedAnswer } from './shared-answer.ts';
 
 export interface SummaryRoutesDeps {
   readonly store: RegistryStore;

@@ -1,7 +1,7 @@
-import type { TaskRequests } from '../../tasks/task-requests.ts';
-import { taskRoutes } from '../../tasks/task-routes.ts';
-import type { ServiceLog } from '../service-log.ts';
-import { identityOf } from './http-call.ts';
+import { identityOf } from '../../server/http/http-call.ts';
+import type { ServiceLog } from '../../server/log/service-log.ts';
+import type { TaskRequests } from '../../server/routes/task-requests.ts';
+import { taskRoutes } from '../../server/routes/task-routes.ts';
 import type { Route } from './http-listener.ts';
 
 /** Tasks and their modules, as a node serves them too. */

@@ -1,10 +1,10 @@
-import type { McpServerRecord } from '../../protocol/record.ts';
-import { knownSecrets, redactStrings } from '../../secrets/redactor.ts';
+import { jsonReply } from '../../server/http/http-reply.ts';
+import { HttpProblem } from '../../server/http/problem.ts';
+import type { McpServerRecord } from '../../server/records/record.ts';
+import { knownSecrets, redactStrings } from '../../server/secrets/redactor.ts';
+import type { RegistryStore } from '../../server/store/store.ts';
 import type { ServerTestResult } from '../server-test.ts';
-import type { RegistryStore } from '../store/store.ts';
 import type { Route } from './http-listener.ts';
-import { jsonReply } from './http-reply.ts';
-import { HttpProblem } from './problem.ts';
 import { ADMIN_PATH } from './servers-routes.ts';
 
 export type TestServer = (record: McpServerRecord, signal: AbortSignal) => Promise<ServerTestResult>;

@@ -1,21 +1,21 @@
+import type { ApprovalQueue } from '../../agent/approvals/service/queue.ts';
 import type { JsonObject } from '../../base/json.ts';
-import { ALL_NAMESPACES } from '../../protocol/people.ts';
-import { tokenKind } from '../../protocol/token-kind.ts';
-import { type TokenRecord, type TokenSecret, tokenLimits } from '../../protocol/token-record.ts';
-import type { ApprovalQueue } from '../approvals/queue.ts';
-import { giftRefusal, type Identity, mayName } from '../people/identity.ts';
-import type { NamedTokens } from '../people/named-tokens.ts';
-import { isInstallation } from '../people/person.ts';
-import { tokenJson } from '../people/token-json.ts';
-import { digestOf, newTokenText } from '../people/token-text.ts';
-import type { TokenUses } from '../people/token-uses.ts';
-import { accept, InvalidRecord, writeRecord } from '../record-write.ts';
-import type { ServiceLog } from '../service-log.ts';
-import { type RegistryStore, StoreError } from '../store/store.ts';
-import { type HttpCall, identityOf, jsonBody } from './http-call.ts';
+import { type HttpCall, identityOf, jsonBody } from '../../server/http/http-call.ts';
+import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
+import { HttpProblem } from '../../server/http/problem.ts';
+import { giftRefusal, type Identity, mayName } from '../../server/identity/identity.ts';
+import type { NamedTokens } from '../../server/identity/named-tokens.ts';
+import { isInstallation } from '../../server/identity/person.ts';
+import { tokenJson } from '../../server/identity/token-json.ts';
+import { digestOf, newTokenText } from '../../server/identity/token-text.ts';
+import type { TokenUses } from '../../server/identity/token-uses.ts';
+import type { ServiceLog } from '../../server/log/service-log.ts';
+import { ALL_NAMESPACES } from '../../server/records/permissions.ts';
+import { tokenKind } from '../../server/records/token-kind.ts';
+import { type TokenRecord, type TokenSecret, tokenLimits } from '../../server/records/token-record.ts';
+import { accept, InvalidRecord, writeRecord } from '../../server/store/record-write.ts';
+import { type RegistryStore, StoreError } from '../../server/store/store.ts';
 import type { Route } from './http-listener.ts';
-import { type HttpReply, jsonReply } from './http-reply.ts';
-import { HttpProblem } from './problem.ts';
 
 export interface TokensRoutesDeps {
   readonly tokens: RegistryStore<TokenRecord>;

@@ -1,10 +1,10 @@
-import { parseLine } from '../../audit/reader.ts';
-import { ALL_NAMESPACES } from '../../protocol/people.ts';
-import { type Identity, mayName } from '../people/identity.ts';
-import { identityOf } from './http-call.ts';
+import { parseLine } from '../../server/audit/reader.ts';
+import { identityOf } from '../../server/http/http-call.ts';
+import { jsonReply } from '../../server/http/http-reply.ts';
+import { HttpProblem } from '../../server/http/problem.ts';
+import { type Identity, mayName } from '../../server/identity/identity.ts';
+import { ALL_NAMESPACES } from '../../server/records/permissions.ts';
 import type { Route } from './http-listener.ts';
-import { jsonReply } from './http-reply.ts';
-import { HttpProblem } from './problem.ts';
 
 const MAX_LINES = 200;
 const MAX_TEXT_CHARS = 200;
@@ -38,7 +38,7 @@ export function trailRoute(file: string | null): Route {
         throw new HttpProblem(400, 'invalid-body', 'event: expected an event name');
       const mayRead = readableBy(identityOf(call));
       const marked = event === '' ? '' : `"event":"${event}`;
-      const { readTrail } = await import('../trail/read-trail.ts');
+      const { readTrail } = await import('../audit/read-trail.ts');
       const page = await readTrail(file, {
         before,
         after,

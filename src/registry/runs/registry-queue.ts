@@ -3,11 +3,11 @@ import { backoffMs } from '../../base/backoff.ts';
 import { errorText } from '../../base/error-text.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import type { SmsQueue } from '../../config/sms/sms-config.ts';
-import { NatsSetupError } from '../../queue/nats/nats-setup-error.ts';
-import type { QueueFacts } from '../../queue/run-queue.ts';
-import { HttpProblem } from '../http/problem.ts';
-import type { ServiceLog } from '../service-log.ts';
-import type { KeptRuns } from './run-route.ts';
+import { HttpProblem } from '../../server/http/problem.ts';
+import type { ServiceLog } from '../../server/log/service-log.ts';
+import { NatsSetupError } from '../../server/queue/nats/nats-setup-error.ts';
+import type { QueueFacts } from '../../server/queue/run-queue.ts';
+import type { KeptRuns } from '../../server/routes/run-route.ts';
 
 /** How long a start waits for the queue; then the registry serves, and runs follow. */
 const FIRST_MS = 5_000;
@@ -86,10 +86,10 @@ export class RegistryQueue {
     const { servers, tls, ca, identity, creds, replicas, patienceMs, submitTimeoutMs } = this.#queue;
     const { maxRuns, credsField, log } = this.#options;
     const [{ openNats }, { NatsRuns }, { NatsJournals }, { NatsEvents }] = await Promise.all([
-      import('../../queue/nats/connect.ts'),
-      import('../../queue/nats/nats-runs.ts'),
-      import('../../queue/nats/nats-journals.ts'),
-      import('../../queue/nats/nats-events.ts'),
+      import('../../server/queue/nats/connect.ts'),
+      import('../../server/queue/nats/nats-runs.ts'),
+      import('../../server/queue/nats/nats-journals.ts'),
+      import('../../server/queue/nats/nats-events.ts'),
     ]);
     const onStatus = (status: string) => log('warn', 'nats', { status });
     const known = { name: 'spear-sms', silenceMs: MAX_SILENCE_MS, onStatus };

@@ -1,9 +1,9 @@
-import { type HttpCall, identityOf } from '../http/http-call.ts';
-import type { Route } from '../http/http-listener.ts';
-import { HttpProblem } from '../http/problem.ts';
-import { found } from './found-run.ts';
-import { RUN_PATH } from './run-route.ts';
-import { type RunRoutesDeps, runRoutes } from './run-routes.ts';
+import { type HttpCall, identityOf } from '../../server/http/http-call.ts';
+import { HttpProblem } from '../../server/http/problem.ts';
+import { found } from '../../server/routes/found-run.ts';
+import { RUN_PATH } from '../../server/routes/run-route.ts';
+import { type RunRoutesDeps, runRoutes } from '../../server/routes/run-routes.ts';
+import type { Route } from '../routes/http-listener.ts';
 
 /** Runs as a node serves them, with what is on nodes alone: that says where it is. */
 export function registryRunRoutes(deps: RunRoutesDeps): Route[] {

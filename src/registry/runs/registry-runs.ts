@@ -1,9 +1,9 @@
 import type { SmsQueue } from '../../config/sms/sms-config.ts';
-import { runStatuses } from '../../protocol/run.ts';
-import type { QueueFacts } from '../../queue/run-queue.ts';
-import { HttpProblem } from '../http/problem.ts';
+import { HttpProblem } from '../../server/http/problem.ts';
+import type { QueueFacts } from '../../server/queue/run-queue.ts';
+import { runStatuses } from '../../server/records/run.ts';
+import type { FindRuns } from '../../server/routes/run-route.ts';
 import { RegistryQueue, type RegistryQueueOptions } from './registry-queue.ts';
-import type { FindRuns } from './run-route.ts';
 
 export interface RegistryRuns {
   readonly kept: FindRuns;

@@ -1,15 +1,15 @@
 import { componentCacheDirectory } from '../../config/cache-directory.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import type { SmsConfig } from '../../config/sms/sms-config.ts';
-import type { TaskRecord } from '../../protocol/task-kind.ts';
-import { contentSizeProblem } from '../../protocol/task-kind.ts';
-import { Blobs } from '../../tasks/blobs.ts';
-import { TaskRequests } from '../../tasks/task-requests.ts';
-import type { ServiceLog } from '../service-log.ts';
-import type { SqliteStore } from '../store/sqlite-store.ts';
-import type { RegistryStore } from '../store/store.ts';
-import { auditedTasks } from '../trail/audited-store.ts';
-import type { SmsTrail } from '../trail/sms-trail.ts';
+import type { SmsTrail } from '../../server/audit/sms-trail.ts';
+import type { ServiceLog } from '../../server/log/service-log.ts';
+import type { TaskRecord } from '../../server/records/task-kind.ts';
+import { contentSizeProblem } from '../../server/records/task-kind.ts';
+import { TaskRequests } from '../../server/routes/task-requests.ts';
+import type { SqliteStore } from '../../server/store/sqlite-store.ts';
+import type { RegistryStore } from '../../server/store/store.ts';
+import { Blobs } from '../../server/tasks/blobs.ts';
+import { auditedTasks } from '../audit/audited-store.ts';
 import { SmsTasks } from './sms-tasks.ts';
 import { TaskSweep } from './task-sweep.ts';
 
@@ -46,7 +46,7 @@ export function openSmsTasks(
   let loading: Promise<readonly string[]> = Promise.resolve([]);
   const load = async () => {
     if (taskDir === null) return [];
-    const { loadTaskDirectory } = await import('../../tasks/task-directory.ts');
+    const { loadTaskDirectory } = await import('../../server/tasks/task-directory.ts');
     const { changed, problems } = await loadTaskDirectory(taskDir, { tasks: book, blobs, admission });
     for (const problem of problems) log('error', 'task_refused', { problem });
     for (const { task, outcome } of changed) log('info', 'task', { task, outcome });

@@ -1,6 +1,8 @@
-import { type TaskContent, type TaskRevision, taskId } from '../../protocol/task.ts';
-import { taskContent, taskDigest } from '../../protocol/task-digest.ts';
-import { revisionId, type TaskRecord, type TaskRevisionRecord } from '../../protocol/task-kind.ts';
+import { type TaskContent, type TaskRevision, taskId } from '../../server/records/task.ts';
+import { taskContent, taskDigest } from '../../server/records/task-digest.ts';
+import { revisionId, type TaskRecord, type TaskRevisionRecord } from '../../server/records/task-kind.ts';
+import { MAX_TRIES } from '../../server/store/record-write.ts';
+import { type RegistryStore, StoreError, wasOvertaken } from '../../server/store/store.ts';
 import {
   type AppliedTask,
   type NamedTask,
@@ -8,10 +10,8 @@ import {
   type TaskBook,
   unknownRevision,
   unknownTask,
-} from '../../tasks/task-book.ts';
-import { TaskError } from '../../tasks/task-error.ts';
-import { MAX_TRIES } from '../record-write.ts';
-import { type RegistryStore, StoreError, wasOvertaken } from '../store/store.ts';
+} from '../../server/tasks/task-book.ts';
+import { TaskError } from '../../server/tasks/task-error.ts';
 
 export interface SmsTasksDeps {
   /** What there is and which revision is live. */

@@ -1,10 +1,10 @@
 import { errorText } from '../../base/error-text.ts';
-import { taskId } from '../../protocol/task.ts';
-import type { TaskRecord, TaskRevisionRecord } from '../../protocol/task-kind.ts';
-import type { Blobs } from '../../tasks/blobs.ts';
-import type { ServiceLog } from '../service-log.ts';
-import { type RegistryStore, wasOvertaken } from '../store/store.ts';
-import { byItself } from '../trail/caller.ts';
+import { byItself } from '../../server/identity/caller.ts';
+import type { ServiceLog } from '../../server/log/service-log.ts';
+import { taskId } from '../../server/records/task.ts';
+import type { TaskRecord, TaskRevisionRecord } from '../../server/records/task-kind.ts';
+import { type RegistryStore, wasOvertaken } from '../../server/store/store.ts';
+import type { Blobs } from '../../server/tasks/blobs.ts';
 
 /** Nobody waits for room that is made a few minutes later. */
 const SWEEP_EVERY_MS = 10 * 60_000;

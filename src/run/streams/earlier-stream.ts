@@ -1,5 +1,5 @@
-import type { HostReply } from '../../protocol/port.ts';
-import { STREAM_CONNECTED } from '../../protocol/stream-window.ts';
+import type { HostReply } from '../../runtime/port/port.ts';
+import { STREAM_CONNECTED } from '../../runtime/port/stream-window.ts';
 
 /** What a guest was told about one of its streams before its run was given up. */
 export interface EarlierStream {

@@ -1,4 +1,4 @@
-import { FRAME_HEADER_BYTES, readFrameHead } from '../../protocol/stream-frame.ts';
+import { FRAME_HEADER_BYTES, readFrameHead } from '../../runtime/port/stream-frame.ts';
 
 /**
  * Cuts a stream of bytes into frames. It holds less than one frame and one chunk, joins the chunks of a frame once, and

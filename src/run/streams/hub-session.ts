@@ -1,6 +1,6 @@
-import { MAX_STREAMS } from '../../abi/calls.ts';
-import { readWholeFrame } from '../../protocol/stream-frame.ts';
-import { STREAM_WINDOW_BYTES } from '../../protocol/stream-window.ts';
+import { MAX_STREAMS } from '../../runtime/abi/calls.ts';
+import { readWholeFrame } from '../../runtime/port/stream-frame.ts';
+import { STREAM_WINDOW_BYTES } from '../../runtime/port/stream-window.ts';
 import type { ClientSession, StreamClient } from './stream-client.ts';
 
 /** Frames of a client that the guest has not asked for yet; beyond, the client waits. */

@@ -1,6 +1,6 @@
-import { MAX_STREAMS } from '../../abi/calls.ts';
-import { type GuestMessage, type HostReply, PortViolation } from '../../protocol/port.ts';
-import { STREAM_CLOSED, STREAM_CONNECTED, STREAM_WINDOW_BYTES } from '../../protocol/stream-window.ts';
+import { MAX_STREAMS } from '../../runtime/abi/calls.ts';
+import { type GuestMessage, type HostReply, PortViolation } from '../../runtime/port/port.ts';
+import { STREAM_CLOSED, STREAM_CONNECTED, STREAM_WINDOW_BYTES } from '../../runtime/port/stream-window.ts';
 import { connectedEarlier, earlierStream } from './earlier-stream.ts';
 import { departedSession, HubSession } from './hub-session.ts';
 import type { ClientSession, StreamClient, StreamEnd } from './stream-client.ts';

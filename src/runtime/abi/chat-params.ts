@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonValue } from '../base/json.ts';
+import { isJsonObject, type JsonValue } from '../../base/json.ts';
 import type { ErrnoName } from './errno.ts';
 
 const MIB = 1024 * 1024;

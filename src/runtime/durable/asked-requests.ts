@@ -1,5 +1,5 @@
-import type { JsonObject } from '../base/json.ts';
-import type { ModelAsked } from '../protocol/journal.ts';
+import type { JsonObject } from '../../base/json.ts';
+import type { ModelAsked } from './journal.ts';
 
 /** Sessions whose last request is remembered; of others it is written whole again. */
 const MAX_SESSIONS = 1_024;

@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
-import { isJsonObject } from '../base/json.ts';
-import { isReadFormat, JOURNAL_FORMAT } from '../protocol/journal.ts';
+import { isJsonObject } from '../../base/json.ts';
+import { isReadFormat, JOURNAL_FORMAT } from './journal.ts';
 
 /*
  * An encrypted journal begins with a line that says so, in the clear. Each block after it is one line, its records

@@ -1,4 +1,4 @@
-import { ConfigError } from '../config/config-error.ts';
+import { ConfigError } from '../../config/config-error.ts';
 
 /** A journal that cannot be used, or that says another thing than what is there; the message names the file. */
 export class JournalError extends ConfigError {

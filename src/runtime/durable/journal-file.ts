@@ -9,10 +9,10 @@ import {
   openSync,
   writeSync,
 } from 'node:fs';
-import { errorCode } from '../base/error-text.ts';
-import type { JournalSync } from '../protocol/journal.ts';
+import { errorCode } from '../../base/error-text.ts';
 import type { BlockCipher } from './block-cipher.ts';
 import { NO_BLOCK, sealBlock } from './chain.ts';
+import type { JournalSync } from './journal.ts';
 import { JournalError } from './journal-error.ts';
 import { JournalLock } from './journal-lock.ts';
 import type { JournalEnd, JournalWriter, WriterOptions } from './journal-place.ts';

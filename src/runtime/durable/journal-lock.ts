@@ -1,6 +1,6 @@
 import { closeSync, openSync, realpathSync, rmSync, statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
-import { errorCode, errorText } from '../base/error-text.ts';
+import { errorCode, errorText } from '../../base/error-text.ts';
 import { JournalError } from './journal-error.ts';
 
 const PRIVATE = 0o600;

@@ -1,8 +1,8 @@
-import type { JsonObject, JsonValue } from '../base/json.ts';
-import type { CallKind } from './call-kind.ts';
-import type { StandardStream } from './guest-spec.ts';
-import type { Limits } from './limits.ts';
-import type { TaskPolicy } from './policy-layers.ts';
+import type { JsonObject, JsonValue } from '../../base/json.ts';
+import type { CallKind } from '../port/call-kind.ts';
+import type { StandardStream } from '../port/guest-spec.ts';
+import type { Limits } from '../port/limits.ts';
+import type { TaskPolicy } from '../port/policy-layers.ts';
 
 // What stands in a journal: docs/journal.md. A reader leaves out kinds and fields that it does not know.
 

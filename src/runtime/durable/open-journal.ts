@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
+import { version } from '../../base/version.ts';
 import { abiVersion } from '../abi/calls.ts';
-import { version } from '../base/version.ts';
-import { JOURNAL_FORMAT, type JournalSync, UNSEALED_SINCE_FORMAT } from '../protocol/journal.ts';
 import { BlockCipher, type JournalKey } from './block-cipher.ts';
+import { JOURNAL_FORMAT, type JournalSync, UNSEALED_SINCE_FORMAT } from './journal.ts';
 import { JournalError } from './journal-error.ts';
 import { JournalFile } from './journal-file.ts';
 import { JournalLock } from './journal-lock.ts';

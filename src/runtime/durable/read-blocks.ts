@@ -1,9 +1,9 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
-import { errorCode } from '../base/error-text.ts';
-import { isJsonObject, parseJson } from '../base/json.ts';
-import { UNSEALED_SINCE_FORMAT } from '../protocol/journal.ts';
+import { errorCode } from '../../base/error-text.ts';
+import { isJsonObject, parseJson } from '../../base/json.ts';
 import { type EncryptedLine, encryptedLine } from './block-cipher.ts';
 import { isWhole, NO_BLOCK, sealOf } from './chain.ts';
+import { UNSEALED_SINCE_FORMAT } from './journal.ts';
 import { JournalError } from './journal-error.ts';
 import type { JournalEnd } from './journal-place.ts';
 

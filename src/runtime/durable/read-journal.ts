@@ -1,7 +1,7 @@
+import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
 import { abiVersion } from '../abi/calls.ts';
-import { isJsonObject, type JsonObject, parseJson } from '../base/json.ts';
-import { isReadFormat, JOURNAL_FORMAT, type JournalHeader, type TimedRecord } from '../protocol/journal.ts';
 import { BlockCipher, type JournalKey } from './block-cipher.ts';
+import { isReadFormat, JOURNAL_FORMAT, type JournalHeader, type TimedRecord } from './journal.ts';
 import { JournalError, JournalHeaderMissing, JournalKeyMissing } from './journal-error.ts';
 import type { JournalEnd } from './journal-place.ts';
 import { type Block, blocksIn, type ReadBlocks, readBlocks } from './read-blocks.ts';

@@ -1,6 +1,6 @@
-import { isJsonObject, type JsonObject } from '../base/json.ts';
-import type { JournalRecord } from '../protocol/journal.ts';
-import { isEventsText } from '../protocol/journal-events.ts';
+import { isJsonObject, type JsonObject } from '../../base/json.ts';
+import { isEventsText } from '../port/journal-events.ts';
+import type { JournalRecord } from './journal.ts';
 
 type Check = (value: unknown) => boolean;
 

@@ -1,4 +1,6 @@
-import type { StandardStream } from '../protocol/guest-spec.ts';
+import type { StandardStream } from '../port/guest-spec.ts';
+import { type PlayedEvent, parseEvents } from '../port/journal-events.ts';
+import { type HostReply, isLastWord } from '../port/port.ts';
 import type {
   EndRecord,
   JournalHeader,
@@ -7,9 +9,7 @@ import type {
   TimedRecord,
   ToolFinished,
   ToolStarted,
-} from '../protocol/journal.ts';
-import { type PlayedEvent, parseEvents } from '../protocol/journal-events.ts';
-import { type HostReply, isLastWord } from '../protocol/port.ts';
+} from './journal.ts';
 import { JournalError } from './journal-error.ts';
 import type { ReadJournal } from './read-journal.ts';
 import { replyFromJson } from './reply-json.ts';

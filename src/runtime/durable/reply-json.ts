@@ -1,5 +1,5 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
-import type { HostReply } from '../protocol/port.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import type { HostReply } from '../port/port.ts';
 
 /** The result of a tool call, as it stands in the journal. */
 export interface NamedResult {

@@ -1,7 +1,10 @@
 import { hash } from 'node:crypto';
-import type { JsonObject } from '../base/json.ts';
-import { version } from '../base/version.ts';
-import type { StandardStream } from '../protocol/guest-spec.ts';
+import type { JsonObject } from '../../base/json.ts';
+import { version } from '../../base/version.ts';
+import type { StandardStream } from '../port/guest-spec.ts';
+import type { TapeStart } from '../port/journal-events.ts';
+import type { TaskPolicy } from '../port/policy-layers.ts';
+import type { HostReply } from '../port/port.ts';
 import {
   type EndRecord,
   type JournalHeader,
@@ -13,10 +16,7 @@ import {
   type RefusedTool,
   type SettledSend,
   type ToolsRecord,
-} from '../protocol/journal.ts';
-import type { TapeStart } from '../protocol/journal-events.ts';
-import type { TaskPolicy } from '../protocol/policy-layers.ts';
-import type { HostReply } from '../protocol/port.ts';
+} from './journal.ts';
 import type { JournalWriter } from './journal-place.ts';
 import type { RecordedRun } from './recorded-run.ts';
 import { type NamedResult, replyToJson, withResultNamed } from './reply-json.ts';

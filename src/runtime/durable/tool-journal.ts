@@ -1,5 +1,5 @@
-import type { JsonObject } from '../base/json.ts';
-import type { RefusedTool, ShownTool, ToolStarted, ToolsRecord } from '../protocol/journal.ts';
+import type { JsonObject } from '../../base/json.ts';
+import type { RefusedTool, ShownTool, ToolStarted, ToolsRecord } from './journal.ts';
 
 export type StartedTool = Omit<ToolStarted, 't' | 'attempt'>;
 

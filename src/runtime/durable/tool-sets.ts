@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { ToolsRecord } from '../protocol/journal.ts';
+import type { ToolsRecord } from './journal.ts';
 import type { ShownTools } from './tool-journal.ts';
 
 /** Sessions whose last set is remembered; of others it is written again. */

@@ -1,5 +1,5 @@
-import type { Output } from '../hostcalls/output.ts';
-import { type MemoryPages, turnImports } from '../protocol/turns.ts';
+import { type MemoryPages, turnImports } from '../port/turns.ts';
+import type { Output } from './hostcalls/output.ts';
 import type { Leash } from './leash.ts';
 import type { ThreadTurns } from './thread-turns.ts';
 import { throwUncatchable, trapGuest } from './uncatchable.ts';

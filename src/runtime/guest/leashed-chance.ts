@@ -1,4 +1,4 @@
-import type { Chance } from '../hostcalls/chance.ts';
+import type { Chance } from '../durable/guest/chance.ts';
 import type { Leash } from './leash.ts';
 
 /** Time and dice of one guest of many: what it waits for ends with it. */

@@ -1,15 +1,15 @@
-import type { WaitPoint } from '../fd/readiness.ts';
-import type { UserStream } from '../fd/stream-entries.ts';
-import { FdTable } from '../fd/table.ts';
-import type { Chance } from '../hostcalls/chance.ts';
-import { GuestLog } from '../hostcalls/guest-log.ts';
-import type { GuestState, OpenStreams, ToolRunner } from '../hostcalls/guest-state.ts';
-import type { HostLink } from '../hostcalls/host-link.ts';
-import type { Output } from '../hostcalls/output.ts';
-import type { StreamRest } from '../hostcalls/stream-rest.ts';
-import type { GuestTerms } from '../protocol/guest-spec.ts';
-import type { Limits } from '../protocol/limits.ts';
-import { mcpParamCheck } from '../protocol/mcp-params.ts';
+import type { Chance } from '../durable/guest/chance.ts';
+import type { GuestTerms } from '../port/guest-spec.ts';
+import type { Limits } from '../port/limits.ts';
+import { mcpParamCheck } from '../port/mcp-params.ts';
+import type { WaitPoint } from './descriptors/readiness.ts';
+import type { UserStream } from './descriptors/stream-entries.ts';
+import { FdTable } from './descriptors/table.ts';
+import { GuestLog } from './hostcalls/guest-log.ts';
+import type { GuestState, OpenStreams, ToolRunner } from './hostcalls/guest-state.ts';
+import type { HostLink } from './hostcalls/host-link.ts';
+import type { Output } from './hostcalls/output.ts';
+import type { StreamRest } from './hostcalls/stream-rest.ts';
 
 const NS_PER_MS = 1e6;
 

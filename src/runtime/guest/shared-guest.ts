@@ -1,8 +1,8 @@
-import type { Hears, ThreadPort } from '../hostcalls/thread-port.ts';
-import type { GuestSpec, StandardStream } from '../protocol/guest-spec.ts';
-import type { GuestStart, HostMessage } from '../protocol/port.ts';
+import type { GuestSpec, StandardStream } from '../port/guest-spec.ts';
+import type { GuestStart, HostMessage } from '../port/port.ts';
 import { ComputingTime } from './computing-time.ts';
 import { GuestTurns } from './guest-turns.ts';
+import type { Hears, ThreadPort } from './hostcalls/thread-port.ts';
 import { Leash, type ThreadHold } from './leash.ts';
 import { RunningGuest } from './running-guest.ts';
 import { SharedOutput, type TellsOutput } from './shared-output.ts';

@@ -1,5 +1,5 @@
-import type { Output } from '../hostcalls/output.ts';
-import { MAX_OUTPUT_CHUNK, MAX_OWED, MAX_UNDERWAY, type StandardStream } from '../protocol/guest-spec.ts';
+import { MAX_OUTPUT_CHUNK, MAX_OWED, MAX_UNDERWAY, type StandardStream } from '../port/guest-spec.ts';
+import type { Output } from './hostcalls/output.ts';
 import { trapGuest } from './uncatchable.ts';
 
 type Chunk = Uint8Array<ArrayBuffer>;

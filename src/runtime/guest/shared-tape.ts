@@ -1,5 +1,5 @@
-import type { TapeUnderway } from '../hostcalls/tape.ts';
-import { MAX_OWED, MAX_UNDERWAY } from '../protocol/guest-spec.ts';
+import type { TapeUnderway } from '../durable/guest/tape.ts';
+import { MAX_OWED, MAX_UNDERWAY } from '../port/guest-spec.ts';
 import { trapGuest } from './uncatchable.ts';
 
 /**

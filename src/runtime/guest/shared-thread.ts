@@ -1,8 +1,8 @@
-import type { ThreadPort } from '../hostcalls/thread-port.ts';
-import type { GuestOwn, GuestTerms } from '../protocol/guest-spec.ts';
-import type { GuestStart, HostMessage } from '../protocol/port.ts';
-import { COUNTER_GUESTS, type SharedThreadSpec } from '../protocol/thread-spec.ts';
+import type { GuestOwn, GuestTerms } from '../port/guest-spec.ts';
+import type { GuestStart, HostMessage } from '../port/port.ts';
+import { COUNTER_GUESTS, type SharedThreadSpec } from '../port/thread-spec.ts';
 import { COUNTERS } from './binding/hostcall-counts.ts';
+import type { ThreadPort } from './hostcalls/thread-port.ts';
 import { SharedGuest } from './shared-guest.ts';
 import { ThreadTurns } from './thread-turns.ts';
 

@@ -1,4 +1,4 @@
-import { turnsAt } from '../protocol/thread-spec.ts';
+import { turnsAt } from '../port/thread-spec.ts';
 
 /**
  * The line of guests that gave way. One goes on in each turn of the event loop, so that messages and timers of the others

@@ -1,11 +1,11 @@
 import { type MessagePort, workerData } from 'node:worker_threads';
-import { openOutput } from '../hostcalls/output.ts';
-import { ThreadPort } from '../hostcalls/thread-port.ts';
-import { Underway } from '../hostcalls/underway.ts';
-import type { AloneSpec } from '../protocol/guest-spec.ts';
-import type { GuestStart, HostMessage } from '../protocol/port.ts';
-import type { ThreadSpec } from '../protocol/thread-spec.ts';
+import type { AloneSpec } from '../port/guest-spec.ts';
+import type { GuestStart, HostMessage } from '../port/port.ts';
+import type { ThreadSpec } from '../port/thread-spec.ts';
 import { noTurns } from './guest-turns.ts';
+import { openOutput } from './hostcalls/output.ts';
+import { ThreadPort } from './hostcalls/thread-port.ts';
+import { Underway } from './hostcalls/underway.ts';
 import { RunningGuest } from './running-guest.ts';
 import { SharedThread } from './shared-thread.ts';
 

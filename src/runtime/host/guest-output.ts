@@ -1,7 +1,7 @@
 import type { Writable } from 'node:stream';
-import { ConfigError } from '../config/config-error.ts';
-import { refuseUnknownKeys } from '../config/option-keys.ts';
-import { FdOutput } from '../hostcalls/output.ts';
+import { ConfigError } from '../../config/config-error.ts';
+import { refuseUnknownKeys } from '../../config/option-keys.ts';
+import { FdOutput } from '../guest/hostcalls/output.ts';
 import {
   type AloneSpec,
   MAX_OWED,
@@ -11,8 +11,8 @@ import {
   TOLD_AT_ONCE,
   UNDERWAY_BYTES,
   underwayAt,
-} from '../protocol/guest-spec.ts';
-import { PortViolation } from '../protocol/port.ts';
+} from '../port/guest-spec.ts';
+import { PortViolation } from '../port/port.ts';
 
 /** Takes bytes of one stream, at once. */
 export type OutputCallback = (bytes: Uint8Array) => void;

@@ -1,5 +1,5 @@
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
-import { isEventsText } from '../protocol/journal-events.ts';
+import { isEventsText } from '../port/journal-events.ts';
 import {
   type GuestMessage,
   type HostMessage,
@@ -7,7 +7,7 @@ import {
   isSeveral,
   PortViolation,
   parseGuestMessage,
-} from '../protocol/port.ts';
+} from '../port/port.ts';
 
 /**
  * Messages that are taken in one go: an event for each would cost more than most of them, and a guest that goes on

@@ -1,7 +1,7 @@
-import type { Prepared } from '../../load/prepare.ts';
-import type { AloneSpec, GuestSpec } from '../../protocol/guest-spec.ts';
-import type { GuestMessage, GuestStart, HostReply } from '../../protocol/port.ts';
-import type { Isolation, RunReason } from '../run-result.ts';
+import type { AloneSpec, GuestSpec } from '../port/guest-spec.ts';
+import type { GuestMessage, GuestStart, HostReply } from '../port/port.ts';
+import type { Prepared } from '../wasm/prepare.ts';
+import type { Isolation, RunReason } from './run-result.ts';
 
 /** Why there is nothing more to hear of a guest. */
 export interface SeatLoss {

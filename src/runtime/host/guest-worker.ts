@@ -1,7 +1,7 @@
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
 import { systemErrorOf } from '../../base/system-error.ts';
-import type { AloneSpec } from '../../protocol/guest-spec.ts';
-import type { SharedThreadSpec, ThreadSpec } from '../../protocol/thread-spec.ts';
+import type { AloneSpec } from '../port/guest-spec.ts';
+import type { SharedThreadSpec, ThreadSpec } from '../port/thread-spec.ts';
 import type { SeatLoss } from './guest-seat.ts';
 
 /** JavaScript objects of a guest thread; linear memory is bounded elsewhere. */
@@ -12,7 +12,7 @@ const SHARED = 'spear-guests';
 
 /** Next to this file: TypeScript in a checkout, JavaScript in the package. */
 const workerUrl = new URL(
-  import.meta.url.endsWith('.ts') ? '../../guest/worker.ts' : './guest-worker.cjs',
+  import.meta.url.endsWith('.ts') ? '../guest/worker.ts' : './guest-worker.cjs',
   import.meta.url,
 );
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type Prepared, type PrepareOptions, prepare } from '../../load/prepare.ts';
+import { type Prepared, type PrepareOptions, prepare } from '../wasm/prepare.ts';
 
 /** What all modules that are kept took as bytes; those that were not used for longest go first. */
 const MAX_BYTES = 256 * 1024 * 1024;

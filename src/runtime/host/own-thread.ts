@@ -1,10 +1,10 @@
-import { namedCounts, sharedCounts } from '../../guest/binding/hostcall-counts.ts';
-import type { Prepared } from '../../load/prepare.ts';
-import type { HostReply } from '../../protocol/port.ts';
-import { GuestPort } from '../guest-port.ts';
-import type { Isolation } from '../run-result.ts';
+import { namedCounts, sharedCounts } from '../guest/binding/hostcall-counts.ts';
+import type { HostReply } from '../port/port.ts';
+import type { Prepared } from '../wasm/prepare.ts';
+import { GuestPort } from './guest-port.ts';
 import { type GuestSeat, type SeatedGuest, type SeatListener, startMessage } from './guest-seat.ts';
 import { type GuestWorker, ownWorker, threadFailure } from './guest-worker.ts';
+import type { Isolation } from './run-result.ts';
 
 const GUEST = 0;
 

@@ -1,9 +1,9 @@
-import type { Prepared } from '../../load/prepare.ts';
-import type { HostReply } from '../../protocol/port.ts';
-import type { Isolation } from '../run-result.ts';
+import type { HostReply } from '../port/port.ts';
+import type { Prepared } from '../wasm/prepare.ts';
 import type { GuestSeat, SeatedGuest, SeatListener } from './guest-seat.ts';
 import { moduleDigest } from './module-cache.ts';
 import { OwnThread } from './own-thread.ts';
+import type { Isolation } from './run-result.ts';
 import type { SharedGuest, SharedGuestThread, SharedSeat } from './shared-guest-thread.ts';
 
 /** A guest on a thread that it shares. */

@@ -1,4 +1,4 @@
-import { PausableDeadline } from '../base/pausable-deadline.ts';
+import { PausableDeadline } from '../../base/pausable-deadline.ts';
 
 /** How often it is looked at what a guest computes while its clock stands still. */
 const LOOK_MS = 1_000;

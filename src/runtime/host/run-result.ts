@@ -1,6 +1,6 @@
+import type { JsonObject } from '../../base/json.ts';
+import type { RunDegradation } from '../../server/records/run.ts';
 import type { ModuleProblem } from '../abi/guest-module.ts';
-import type { JsonObject } from '../base/json.ts';
-import type { RunDegradation } from '../protocol/run.ts';
 
 export type RunReason =
   | 'exit'

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { ConfigError } from '../../config/config-error.ts';
 import { refuseUnknownKeys } from '../../config/option-keys.ts';
-import type { Prepared, PrepareOptions } from '../../load/prepare.ts';
+import type { Prepared, PrepareOptions } from '../wasm/prepare.ts';
 import type { GuestSeat } from './guest-seat.ts';
 import { BEAT_MS } from './heartbeat.ts';
 import { ModuleCache, moduleDigest } from './module-cache.ts';

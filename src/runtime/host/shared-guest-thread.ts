@@ -1,9 +1,9 @@
 import type { Worker } from 'node:worker_threads';
-import type { Prepared } from '../../load/prepare.ts';
-import type { GuestSpec } from '../../protocol/guest-spec.ts';
-import type { Limits } from '../../protocol/limits.ts';
-import { type GuestMessage, type HostReply, PortViolation } from '../../protocol/port.ts';
-import { turnsAt } from '../../protocol/thread-spec.ts';
+import type { GuestSpec } from '../port/guest-spec.ts';
+import type { Limits } from '../port/limits.ts';
+import { type GuestMessage, type HostReply, PortViolation } from '../port/port.ts';
+import { turnsAt } from '../port/thread-spec.ts';
+import type { Prepared } from '../wasm/prepare.ts';
 import { GuestCounters } from './guest-counters.ts';
 import { type SeatListener, type SeatLoss, startMessage } from './guest-seat.ts';
 import { sharedWorker, threadFailure } from './guest-worker.ts';

@@ -1,5 +1,5 @@
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
-import { isEventsText } from '../../protocol/journal-events.ts';
+import { isEventsText } from '../port/journal-events.ts';
 import {
   type GuestMessage,
   type HostMessage,
@@ -7,8 +7,8 @@ import {
   isSeveral,
   PortViolation,
   parseGuestMessage,
-} from '../../protocol/port.ts';
-import { MAX_AT_ONCE } from '../guest-port.ts';
+} from '../port/port.ts';
+import { MAX_AT_ONCE } from './guest-port.ts';
 
 export interface SharedPortListener {
   readonly receive: (message: GuestMessage) => void;

@@ -1,4 +1,4 @@
-import type { GuestTerms } from '../../protocol/guest-spec.ts';
+import type { GuestTerms } from '../port/guest-spec.ts';
 
 /** Tasks whose runs come in turns on one thread; beyond it a thread is told again. */
 const MAX_TERMS = 64;

@@ -1,5 +1,5 @@
 import { parentPort } from 'node:worker_threads';
-import { turnsAt } from '../../protocol/thread-spec.ts';
+import { turnsAt } from '../port/thread-spec.ts';
 
 // A thread that does nothing but say that time is up: the host's own may be busy when it is.
 

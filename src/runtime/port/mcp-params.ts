@@ -1,6 +1,6 @@
+import type { JsonValue } from '../../base/json.ts';
 import type { CheckedParam } from '../abi/chat-params.ts';
 import type { ErrnoName } from '../abi/errno.ts';
-import type { JsonValue } from '../base/json.ts';
 import { isStringList, patternListProblem } from './pattern-list.ts';
 import { initialSession, isToolNaming, type SessionPolicy, type TaskPolicy } from './policy-layers.ts';
 

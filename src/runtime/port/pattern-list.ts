@@ -1,5 +1,5 @@
-import { textProblem } from '../base/text-problem.ts';
-import { recordLimits } from './record-limits.ts';
+import { textProblem } from '../../base/text-problem.ts';
+import { recordLimits } from '../../server/records/record-limits.ts';
 
 // Apart from pattern.ts, because the guest's thread checks lists and never matches a name.
 

@@ -1,6 +1,6 @@
-import type { McpProfile, ProfileOverrides } from './profile.ts';
-import { DEFAULT_NAMESPACE, type McpServerRecord } from './record.ts';
-import type { StopRecord } from './stop.ts';
+import type { McpProfile, ProfileOverrides } from '../../server/records/profile.ts';
+import { DEFAULT_NAMESPACE, type McpServerRecord } from '../../server/records/record.ts';
+import type { StopRecord } from '../../server/records/stop.ts';
 
 /**
  * The three layers of policy as plain data. In every list of tools, resources or prompts `null` means "this layer does not narrow" and an

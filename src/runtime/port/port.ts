@@ -1,6 +1,6 @@
+import type { JsonValue } from '../../base/json.ts';
+import { isJsonObject } from '../../base/json.ts';
 import type { ErrnoName } from '../abi/errno.ts';
-import type { JsonValue } from '../base/json.ts';
-import { isJsonObject } from '../base/json.ts';
 import {
   type GuestOwn,
   type GuestTerms,

@@ -1,5 +1,5 @@
 import { ModuleError } from '../abi/guest-module.ts';
-import type { Limits } from '../protocol/limits.ts';
+import type { Limits } from '../port/limits.ts';
 import {
   REF_WITH_HEAP_TYPE,
   readSections,

@@ -1,5 +1,5 @@
 import { NO_FUNCTION_TABLE, WASI_MODULE } from '../abi/guest-module.ts';
-import { TURNS_MODULE } from '../protocol/turns.ts';
+import { TURNS_MODULE } from '../port/turns.ts';
 import type { Prepared } from './prepare.ts';
 
 /** What a guest imports, in the names of its form: `spear.cchat_send`, or `spear:host/cchat@1.0.0`. */

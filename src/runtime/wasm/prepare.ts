@@ -1,9 +1,9 @@
+import { didYouMean } from '../../base/nearest-key.ts';
 import { type Call, calls, coreParams } from '../abi/calls.ts';
 import { ENTRIES, ModuleError, WASI_MODULE } from '../abi/guest-module.ts';
-import { didYouMean } from '../base/nearest-key.ts';
-import type { Limits } from '../protocol/limits.ts';
-import type { UnknownImport } from '../protocol/port.ts';
-import { TURNS_MODULE, type Turns } from '../protocol/turns.ts';
+import type { Limits } from '../port/limits.ts';
+import type { UnknownImport } from '../port/port.ts';
+import { TURNS_MODULE, type Turns } from '../port/turns.ts';
 import { boundMemory } from './bound-memory.ts';
 import type { PreparedComponent } from './component/component-stages.ts';
 import { type FunctionType, importTypes } from './import-types.ts';
@@ -78,7 +78,7 @@ async function compileAsItIs(bytes: Uint8Array, unshareable: string | null = nul
 
 /** Loaded only where guests share threads. What cannot be made to give way is left as it is. */
 async function compileWithTurns(bytes: Uint8Array): Promise<Compiled> {
-  const { withTurns } = await import('./turns/with-turns.ts');
+  const { withTurns } = await import('./preemption/with-turns.ts');
   try {
     const turned = withTurns(bytes, true);
     if (turned === null) return await compileAsItIs(bytes);

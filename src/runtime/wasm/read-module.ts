@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs';
+import { errorCode } from '../../base/error-text.ts';
 import { ModuleError } from '../abi/guest-module.ts';
-import { errorCode } from '../base/error-text.ts';
 
 /**
  * Synchronous inside: loading node:fs/promises takes longer than reading most modules. A failure is told when the bytes

@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '../base/json.ts';
+import type { JsonObject, JsonValue } from '../../base/json.ts';
 
 /** A server or tool that a session did not get. */
 export interface AuditExclusion {

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, parseJson } from '../base/json.ts';
+import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
 import type { AuditArguments, AuditSink } from './event.ts';
 import { redactArguments } from './redact-arguments.ts';
 

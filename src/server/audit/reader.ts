@@ -1,5 +1,5 @@
 import { closeSync, openSync, readSync } from 'node:fs';
-import { isJsonObject, parseJson } from '../base/json.ts';
+import { isJsonObject, parseJson } from '../../base/json.ts';
 
 const CHUNK_BYTES = 262_144;
 const NEWLINE = 0x0a;

@@ -1,9 +1,9 @@
-import type { AuditCaller, AuditEvent } from '../../audit/event.ts';
-import { type AuditLog, openAuditLog, type ServiceTrail } from '../../audit/log.ts';
 import { errorCode } from '../../base/error-text.ts';
 import { version } from '../../base/version.ts';
 import type { SmsAudit } from '../../config/sms/sms-config.ts';
-import type { ServiceLog } from '../service-log.ts';
+import type { ServiceLog } from '../log/service-log.ts';
+import type { AuditCaller, AuditEvent } from './event.ts';
+import { type AuditLog, openAuditLog, type ServiceTrail } from './log.ts';
 
 /** What a registry's own trail is told. */
 export interface SmsTrail {

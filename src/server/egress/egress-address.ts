@@ -1,4 +1,4 @@
-import { type IpAddress, type IpBlock, isInBlock, parseBlock } from '../base/ip-block.ts';
+import { type IpAddress, type IpBlock, isInBlock, parseBlock } from '../../base/ip-block.ts';
 
 /** What an address is, where it is not one of the public internet. */
 export type AddressKind = 'loopback' | 'private' | 'link-local' | 'shared' | 'multicast' | 'unspecified' | 'reserved';

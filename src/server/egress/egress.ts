@@ -1,6 +1,6 @@
-import { type IpBlock, isInBlock, parseAddress, parseBlock } from '../base/ip-block.ts';
-import { addressWords, type CompiledEgress } from '../config/egress.ts';
-import { compilePatterns, type NameMatcher } from '../policy/pattern.ts';
+import { compilePatterns, type NameMatcher } from '../../agent/policy/pattern.ts';
+import { type IpBlock, isInBlock, parseAddress, parseBlock } from '../../base/ip-block.ts';
+import { addressWords, type CompiledEgress } from '../../config/egress.ts';
 import type { ReferencePolicy } from '../secrets/reference-policy.ts';
 import { specialKind } from './egress-address.ts';
 

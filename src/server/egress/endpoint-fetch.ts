@@ -1,6 +1,6 @@
 import type { FetchLike } from '@modelcontextprotocol/client';
 import { isJsonObject, parseJson } from '../../base/json.ts';
-import { knownSecrets } from '../../secrets/redactor.ts';
+import { knownSecrets } from '../secrets/redactor.ts';
 
 /** For one request to an authorization server, its answer included. */
 const ENDPOINT_TIMEOUT_MS = 15_000;

@@ -10,7 +10,7 @@
  */
 import type { IncomingMessage } from 'node:http';
 import type { HttpLimits } from '../../config/http-limits.ts';
-import type { PeerSocket } from '../connections.ts';
+import type { PeerSocket } from './connections.ts';
 import { HttpProblem } from './problem.ts';
 
 /** Why a request keeps its connection: `stream` until the client leaves, `wait` until a run has ended. */

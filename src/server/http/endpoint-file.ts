@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
-import { writePrivateFile } from '../base/private-file.ts';
-import type { EndpointFile } from '../config/sms/endpoint.ts';
-import type { SmsFiles } from '../config/sms/paths.ts';
+import { writePrivateFile } from '../../base/private-file.ts';
+import type { EndpointFile } from '../../config/sms/endpoint.ts';
+import type { SmsFiles } from '../../config/sms/paths.ts';
 import { authorityOf, type BoundAddress } from './bind.ts';
 
 /** Leaves word of where this registry listens, for clients of the same user. The returned function takes it back. */

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../base/json.ts';
-import type { SpanContext } from '../../telemetry/trace-context.ts';
-import type { Identity } from '../people/identity.ts';
+import type { Identity } from '../identity/identity.ts';
+import type { SpanContext } from '../telemetry/trace-context.ts';
 import { HttpProblem } from './problem.ts';
 
 /** Why a request is over whose client has gone. Made once: most have gone because they were answered. */

@@ -2,8 +2,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createSecureServer } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { type BindAddress, type BoundAddress, bind, type TlsMaterial } from '../bind.ts';
-import { type ConnectionLimits, Connections, peerOf } from '../connections.ts';
+import { type BindAddress, type BoundAddress, bind, type TlsMaterial } from './bind.ts';
+import { type ConnectionLimits, Connections, peerOf } from './connections.ts';
 
 const MAX_HEADER_BYTES = 16 * 1024;
 /** From the first byte of a request to the end of its headers, and to its end. */

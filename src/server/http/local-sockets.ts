@@ -1,6 +1,6 @@
 import { chmodSync, lstatSync, mkdirSync, rmSync } from 'node:fs';
-import { privateDirectoryProblem } from '../config/private-directory.ts';
-import type { SmsFiles } from '../config/sms/paths.ts';
+import { privateDirectoryProblem } from '../../config/private-directory.ts';
+import type { SmsFiles } from '../../config/sms/paths.ts';
 
 const PRIVATE_DIRECTORY = 0o700;
 const PRIVATE_SOCKET = 0o600;

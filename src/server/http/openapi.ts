@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import type { JsonObject } from '../../base/json.ts';
 import { version } from '../../base/version.ts';
-import type { RouteDoc } from '../../protocol/route-doc.ts';
-import type { Need } from '../people/identity.ts';
+import type { Need } from '../identity/identity.ts';
+import type { RouteDoc } from './route-doc.ts';
 
 interface DescribedRoute {
   readonly method: string;

@@ -1,4 +1,4 @@
-import { Listeners } from '../base/listeners.ts';
+import { Listeners } from '../../base/listeners.ts';
 import { PeerRates } from './peer-rates.ts';
 
 export interface PeerGateLimits {

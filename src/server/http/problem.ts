@@ -1,10 +1,10 @@
 import { STATUS_CODES } from 'node:http';
-import type { RecordIssue } from '../../protocol/record.ts';
-import { QueueError, type QueueErrorCode } from '../../queue/run-queue.ts';
-import { knownSecrets } from '../../secrets/redactor.ts';
-import { TaskError, type TaskErrorCode } from '../../tasks/task-error.ts';
-import { InvalidRecord } from '../record-write.ts';
+import { QueueError, type QueueErrorCode } from '../queue/run-queue.ts';
+import type { RecordIssue } from '../records/record.ts';
+import { knownSecrets } from '../secrets/redactor.ts';
+import { InvalidRecord } from '../store/record-write.ts';
 import { StoreError, type StoreErrorCode } from '../store/store.ts';
+import { TaskError, type TaskErrorCode } from '../tasks/task-error.ts';
 import type { HttpReply } from './http-reply.ts';
 
 export interface FieldError {

@@ -1,9 +1,9 @@
 import { X509Certificate } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
-import { errorText } from '../base/error-text.ts';
+import { errorText } from '../../base/error-text.ts';
+import type { ServiceLog } from '../log/service-log.ts';
 import type { TlsMaterial } from './bind.ts';
-import type { ServiceLog } from './service-log.ts';
 import { readTls, type TlsFiles, tlsFlags } from './tls-files.ts';
 
 /** How often the files are looked at; a look is two calls of stat. */

@@ -1,4 +1,4 @@
-import { Listeners } from '../base/listeners.ts';
+import { Listeners } from '../../base/listeners.ts';
 
 /** Whether this process wants requests: it does not while it starts, and no longer when it is asked to end. */
 export class ServingState {

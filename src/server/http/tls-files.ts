@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { errorCode } from '../base/error-text.ts';
+import { errorCode } from '../../base/error-text.ts';
 import { readSecretFile, SecretFileError } from '../secrets/secret-file.ts';
 import type { TlsMaterial } from './bind.ts';
 

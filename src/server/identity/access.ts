@@ -1,4 +1,4 @@
-import { ALL_NAMESPACES } from '../../protocol/people.ts';
+import { ALL_NAMESPACES } from '../records/permissions.ts';
 import type { Identity } from './identity.ts';
 import { SESSION_HEADER } from './session-names.ts';
 import type { Validity } from './validity.ts';

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { AuditCaller } from '../../audit/event.ts';
-import type { Identity } from '../people/identity.ts';
+import type { AuditCaller } from '../audit/event.ts';
+import type { Identity } from './identity.ts';
 
 /** What a request is known by, over either protocol. */
 export interface SeenRequest {

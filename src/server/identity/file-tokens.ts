@@ -1,5 +1,5 @@
 import { timingSafeEqual } from 'node:crypto';
-import { ALL_NAMESPACES } from '../../protocol/people.ts';
+import { ALL_NAMESPACES } from '../records/permissions.ts';
 import type { DigestSource } from './access.ts';
 import type { Identity } from './identity.ts';
 import { digestOf } from './token-text.ts';

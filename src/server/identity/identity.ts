@@ -1,4 +1,4 @@
-import { ALL_NAMESPACES, type Identity, type Role, roles } from '../../protocol/people.ts';
+import { ALL_NAMESPACES, type Identity, type Role, roles } from '../records/permissions.ts';
 
 export type { Identity };
 

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { isTokenName } from '../../protocol/token-kind.ts';
-import type { TokenRecord } from '../../protocol/token-record.ts';
+import { isTokenName } from '../records/token-kind.ts';
+import type { TokenRecord } from '../records/token-record.ts';
 import { type RegistryStore, StoreError } from '../store/store.ts';
 import type { DigestSource, Stranger } from './access.ts';
 import type { Identity } from './identity.ts';

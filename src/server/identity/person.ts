@@ -1,4 +1,4 @@
-import type { TokenRecord } from '../../protocol/token-record.ts';
+import type { TokenRecord } from '../records/token-record.ts';
 
 type Creation = Pick<TokenRecord, 'created_by' | 'person'>;
 

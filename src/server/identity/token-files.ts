@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
-import { errorCode } from '../base/error-text.ts';
-import { writePrivateFile } from '../base/private-file.ts';
+import { errorCode } from '../../base/error-text.ts';
+import { writePrivateFile } from '../../base/private-file.ts';
 import { knownSecrets } from '../secrets/redactor.ts';
 import { readSecretFile, SecretFileError } from '../secrets/secret-file.ts';
-import type { Tokens } from './people/file-tokens.ts';
-import { MIN_TOKEN_CHARS, newTokenText } from './people/token-text.ts';
+import type { Tokens } from './file-tokens.ts';
+import { MIN_TOKEN_CHARS, newTokenText } from './token-text.ts';
 
 /** Of one role at a time: the current one, and those that are on their way out. */
 const MAX_TOKENS = 16;

@@ -1,4 +1,4 @@
-import type { TokenRecord } from '../../protocol/token-record.ts';
+import type { TokenRecord } from '../records/token-record.ts';
 
 /** A token as others may see it: without what its text could be checked against. */
 export function tokenJson({ secrets, ...token }: TokenRecord) {

@@ -1,6 +1,6 @@
 import { errorText } from '../../base/error-text.ts';
-import type { TokenUse } from '../../protocol/token-record.ts';
-import type { ServiceLog } from '../service-log.ts';
+import type { ServiceLog } from '../log/service-log.ts';
+import type { TokenUse } from '../records/token-record.ts';
 import type { RegistryStore, StoreChange } from '../store/store.ts';
 
 /** Nobody needs to know more exactly than this when a token was last used, and a disk should not hear of every call. */

@@ -1,4 +1,4 @@
-import { Listeners } from '../base/listeners.ts';
+import { Listeners } from '../../base/listeners.ts';
 
 /** What happened in a run, for those who watch it. */
 export interface RunEvent {

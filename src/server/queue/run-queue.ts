@@ -1,6 +1,6 @@
-import type { EndStatus, ParkedFor, RunCost, RunDegradation, RunExit, RunRecord, RunStatus } from '../protocol/run.ts';
+import type { EndStatus, ParkedFor, RunCost, RunDegradation, RunExit, RunRecord, RunStatus } from '../records/run.ts';
 
-export type { ParkedFor } from '../protocol/run.ts';
+export type { ParkedFor } from '../records/run.ts';
 
 /** A run that somebody wants. Its id makes it the same one, however often it is submitted. */
 export interface NewRun {

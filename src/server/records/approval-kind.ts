@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
 import { type Approval, approvalDecisions, approvalStatuses, isApprovalId } from './approval.ts';
 import type { Parsed, RecordKind } from './record-kind.ts';
 import { readFields } from './record-schema.ts';

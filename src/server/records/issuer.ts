@@ -1,5 +1,5 @@
-import type { JsonObject } from '../base/json.ts';
-import type { Role } from './people.ts';
+import type { JsonObject } from '../../base/json.ts';
+import type { Role } from './permissions.ts';
 
 /** How the claims of an issuer's tokens are read. */
 export interface ClaimsReading {

@@ -1,5 +1,5 @@
-import { splitOnce } from '../base/split-once.ts';
-import { credentialArguments, looksLikeCredential } from '../protocol/record-credentials.ts';
+import { splitOnce } from '../../base/split-once.ts';
+import { credentialArguments, looksLikeCredential } from './record-credentials.ts';
 
 /** Stands for literal text of a record that may be a credential. */
 export const MASK = '********';

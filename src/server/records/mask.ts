@@ -1,7 +1,7 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
-import type { McpServerRecord, RecordIssue } from '../protocol/record.ts';
-import { pathText } from '../protocol/record-schema.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
 import { MASK, maskArguments, maskUrl, maskValue } from './mask-value.ts';
+import type { McpServerRecord, RecordIssue } from './record.ts';
+import { pathText } from './record-schema.ts';
 
 export { MASK, maskValue } from './mask-value.ts';
 

@@ -1,4 +1,4 @@
-import { isInheritedName } from '../base/inherited-name.ts';
+import { isInheritedName } from '../../base/inherited-name.ts';
 
 /** What somebody is to a registry. `node`: a process that runs guests. */
 export const roles = ['viewer', 'submitter', 'approver', 'operator', 'admin', 'node'] as const;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { isJsonObject, type JsonObject } from '../base/json.ts';
+import { isJsonObject, type JsonObject } from '../../base/json.ts';
 import type { Parsed, RecordKind, StoreStamps } from './record-kind.ts';
 import { readFields } from './record-schema.ts';
 

@@ -1,4 +1,4 @@
-import { canonicalJson, type JsonValue } from '../base/json.ts';
+import { canonicalJson, type JsonValue } from '../../base/json.ts';
 import type { McpProfile } from './profile.ts';
 import { type ProfileShape, profileSchema } from './profile-schema.ts';
 import { isServerId, type RecordIssue } from './record.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { textProblem } from '../base/text-problem.ts';
+import { textProblem } from '../../base/text-problem.ts';
 import { profileLimits } from './profile.ts';
 import { isServerId, serverIdRule } from './record.ts';
 import { recordLimits } from './record-limits.ts';

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { McpProfileSchema, type McpProfile as WireProfile } from './generated/sms/mcp_profile_pb.ts';
+import { McpProfileSchema, type McpProfile as WireProfile } from '../../generated/proto/sms/mcp_profile_pb.ts';
 import type { McpProfile } from './profile.ts';
 
 export function profileToWire(profile: McpProfile): WireProfile {

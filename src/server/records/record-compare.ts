@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { canonicalJson, type JsonValue } from '../base/json.ts';
+import { canonicalJson, type JsonValue } from '../../base/json.ts';
 import type { McpServerRecord } from './record.ts';
 import type { StoreStamps } from './record-kind.ts';
 

@@ -1,4 +1,4 @@
-import { splitOnce } from '../base/split-once.ts';
+import { splitOnce } from '../../base/split-once.ts';
 import { hasReference, literalParts } from '../secrets/references.ts';
 
 // A guess, for a warning only. It errs towards warning where a name says "secret", and towards silence elsewhere.

@@ -1,4 +1,4 @@
-import type { McpServerRecord as WireRecord } from './generated/sms/mcp_server_record_pb.ts';
+import type { McpServerRecord as WireRecord } from '../../generated/proto/sms/mcp_server_record_pb.ts';
 import type { McpServerRecord } from './record.ts';
 
 // The fields that are messages on the wire, whatever they hold: one that is left out says nothing, an empty one does.

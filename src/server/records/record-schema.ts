@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { startOf } from '../base/cut-text.ts';
-import { isJsonObject } from '../base/json.ts';
-import { textProblem } from '../base/text-problem.ts';
-import { patternProblem } from './pattern-list.ts';
+import { startOf } from '../../base/cut-text.ts';
+import { isJsonObject } from '../../base/json.ts';
+import { textProblem } from '../../base/text-problem.ts';
+import { patternProblem } from '../../runtime/port/pattern-list.ts';
 import {
   approvalModes,
   connectionScopes,

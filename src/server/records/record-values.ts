@@ -1,5 +1,5 @@
-import { isHeaderName, isHeaderValue } from '../base/http-header.ts';
-import { textProblem } from '../base/text-problem.ts';
+import { isHeaderName, isHeaderValue } from '../../base/http-header.ts';
+import { textProblem } from '../../base/text-problem.ts';
 import {
   hasBrokenReference,
   hasReference,

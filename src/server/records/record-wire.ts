@@ -1,11 +1,11 @@
 import { create } from '@bufbuild/protobuf';
-import { isJsonObject } from '../base/json.ts';
+import { isJsonObject } from '../../base/json.ts';
 import {
   McpServerRecordSchema,
   type McpBudgets as WireBudgets,
   type McpServerRecord as WireRecord,
   McpTransport as WireTransport,
-} from './generated/sms/mcp_server_record_pb.ts';
+} from '../../generated/proto/sms/mcp_server_record_pb.ts';
 import { type McpBudgets, type McpOAuth, type McpServerRecord, type McpTransport, usesStdio } from './record.ts';
 import { ourMessages, ourMessagesInput, upsertedMessages } from './record-messages.ts';
 

@@ -1,4 +1,4 @@
-import { isInheritedName } from '../base/inherited-name.ts';
+import { isInheritedName } from '../../base/inherited-name.ts';
 
 /**
  * One MCP server as the registry knows it. A record of this type is complete, validated and deeply frozen: every

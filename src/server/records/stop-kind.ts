@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { textProblem } from '../base/text-problem.ts';
-import { ALL_NAMESPACES, isNamespace } from './people.ts';
+import { textProblem } from '../../base/text-problem.ts';
+import { ALL_NAMESPACES, isNamespace } from './permissions.ts';
 import { isServerId, type RecordIssue } from './record.ts';
 import type { Parsed, RecordKind } from './record-kind.ts';
 import { checked, readFields } from './record-schema.ts';

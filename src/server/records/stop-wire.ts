@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { StopSchema, type Stop as WireStop } from './generated/sms/stop_pb.ts';
+import { StopSchema, type Stop as WireStop } from '../../generated/proto/sms/stop_pb.ts';
 import type { StopRecord } from './stop.ts';
 import { stopKind } from './stop-kind.ts';
 

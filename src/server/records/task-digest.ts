@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { canonicalJson, type JsonObject } from '../base/json.ts';
+import { canonicalJson, type JsonObject } from '../../base/json.ts';
 import type { TaskContent } from './task.ts';
 
 /** What the content of a task is known by: of the same content it is the same. A revision may be given too. */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { isJsonObject, type JsonObject } from '../base/json.ts';
-import { type LimitName, limitNames } from './limits.ts';
-import { isNamespace } from './people.ts';
+import { isJsonObject, type JsonObject } from '../../base/json.ts';
+import { type LimitName, limitNames } from '../../runtime/port/limits.ts';
+import { isNamespace } from './permissions.ts';
 import type { RecordIssue } from './record.ts';
 import type { Parsed, RecordKind, StoreStamps } from './record-kind.ts';
 import { deepFreeze, MAX_REPORTED } from './record-parse.ts';

@@ -1,11 +1,11 @@
 import { create } from '@bufbuild/protobuf';
-import { parseJson } from '../base/json.ts';
+import { parseJson } from '../../base/json.ts';
 import {
   TaskRecordSchema,
   TaskRevisionSchema,
   type TaskRevision as WireRevision,
   type TaskRecord as WireTask,
-} from './generated/sms/task_records_pb.ts';
+} from '../../generated/proto/sms/task_records_pb.ts';
 import type { TaskRevision } from './task.ts';
 import { taskContentText } from './task-digest.ts';
 import type { TaskRecord } from './task-kind.ts';

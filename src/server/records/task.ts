@@ -1,5 +1,5 @@
-import type { JsonObject } from '../base/json.ts';
-import type { LimitName } from './limits.ts';
+import type { JsonObject } from '../../base/json.ts';
+import type { LimitName } from '../../runtime/port/limits.ts';
 
 /** `shared`: many guests a thread. `thread`: one of its own. */
 export const isolations = ['shared', 'thread'] as const;

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { isInheritedName } from '../base/inherited-name.ts';
-import { textProblem } from '../base/text-problem.ts';
-import { ALL_NAMESPACES, isNamespace, roles } from './people.ts';
+import { isInheritedName } from '../../base/inherited-name.ts';
+import { textProblem } from '../../base/text-problem.ts';
+import { ALL_NAMESPACES, isNamespace, roles } from './permissions.ts';
 import type { Parsed, RecordKind } from './record-kind.ts';
 import { deepFreeze } from './record-parse.ts';
 import { checked, optional, readFields } from './record-schema.ts';

@@ -1,4 +1,4 @@
-import type { Role } from './people.ts';
+import type { Role } from './permissions.ts';
 import type { StoreStamps } from './record-kind.ts';
 
 /** One text that is valid for a token. The text itself is kept nowhere. */

@@ -1,5 +1,5 @@
-import { hasEnded, type RunRecord } from '../../protocol/run.ts';
-import type { SubmittedRuns } from '../../queue/run-queue.ts';
+import type { SubmittedRuns } from '../queue/run-queue.ts';
+import { hasEnded, type RunRecord } from '../records/run.ts';
 
 /** Those who wait for ends of runs. They listen together: thousands may wait, and every change is told. */
 export class AwaitedEnds {

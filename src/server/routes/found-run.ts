@@ -1,7 +1,7 @@
-import type { RunRecord } from '../../protocol/run.ts';
-import type { SubmittedRuns } from '../../queue/run-queue.ts';
 import type { HttpReply } from '../http/http-reply.ts';
 import { HttpProblem } from '../http/problem.ts';
+import type { SubmittedRuns } from '../queue/run-queue.ts';
+import type { RunRecord } from '../records/run.ts';
 import type { RunCall } from './run-route.ts';
 
 /** The run that a path names. */

@@ -1,7 +1,7 @@
-import { hasEnded, type RunRecord } from '../../protocol/run.ts';
-import type { RunEvents, RunNews } from '../../queue/run-events.ts';
-import type { SubmittedRuns } from '../../queue/run-queue.ts';
 import { writeEvents } from '../http/event-stream.ts';
+import type { RunEvents, RunNews } from '../queue/run-events.ts';
+import type { SubmittedRuns } from '../queue/run-queue.ts';
+import { hasEnded, type RunRecord } from '../records/run.ts';
 import { found } from './found-run.ts';
 import { type FindRuns, type KeptRuns, RUN_PATH, type RunCall, type RunRoute } from './run-route.ts';
 

@@ -1,11 +1,11 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
-import type { RouteDoc } from '../../protocol/route-doc.ts';
-import type { RunEventSource } from '../../queue/run-events.ts';
-import type { SubmittedRuns } from '../../queue/run-queue.ts';
-import type { SpanContext } from '../../telemetry/trace-context.ts';
 import type { Lasting } from '../http/caller-limits.ts';
 import type { HttpReply } from '../http/http-reply.ts';
-import type { Identity, Need } from '../people/identity.ts';
+import type { RouteDoc } from '../http/route-doc.ts';
+import type { Identity, Need } from '../identity/identity.ts';
+import type { RunEventSource } from '../queue/run-events.ts';
+import type { SubmittedRuns } from '../queue/run-queue.ts';
+import type { SpanContext } from '../telemetry/trace-context.ts';
 
 /** One request about runs, as a registry and a node both have it. */
 export interface RunCall {

@@ -1,10 +1,10 @@
-import { type StoppableRun, stopText } from '../../policy/stops.ts';
-import { hasEnded, MAX_WAIT_S, type RunRecord, runPage, runRecord, runStatuses } from '../../protocol/run.ts';
-import type { StopRecord } from '../../protocol/stop.ts';
+import { type StoppableRun, stopText } from '../../agent/policy/stops.ts';
+import type { SmsTrail } from '../audit/sms-trail.ts';
 import { jsonReply } from '../http/http-reply.ts';
 import { HttpProblem } from '../http/problem.ts';
-import { currentCaller } from '../trail/caller.ts';
-import type { SmsTrail } from '../trail/sms-trail.ts';
+import { currentCaller } from '../identity/caller.ts';
+import { hasEnded, MAX_WAIT_S, type RunRecord, runPage, runRecord, runStatuses } from '../records/run.ts';
+import type { StopRecord } from '../records/stop.ts';
 import { AwaitedEnds } from './awaited-ends.ts';
 import { found, noSuchRun, resultReply } from './found-run.ts';
 import { runEventsRoute } from './run-events-route.ts';

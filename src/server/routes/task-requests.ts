@@ -1,13 +1,13 @@
 import { hash } from 'node:crypto';
-import { parseJson } from '../base/json.ts';
-import { limitSpecs } from '../protocol/limits.ts';
-import { ALL_NAMESPACES } from '../protocol/people.ts';
-import { type TaskContent, type TaskRevision, taskId } from '../protocol/task.ts';
-import type { Admission } from './admit-task.ts';
-import type { Blobs } from './blobs.ts';
-import { type AppliedTask, type NamedTask, type TaskBook, unknownTask } from './task-book.ts';
-import { TaskError } from './task-error.ts';
-import { maskedRevision, type ShownTask, taskJson } from './task-json.ts';
+import { parseJson } from '../../base/json.ts';
+import { limitSpecs } from '../../runtime/port/limits.ts';
+import { ALL_NAMESPACES } from '../records/permissions.ts';
+import { type TaskContent, type TaskRevision, taskId } from '../records/task.ts';
+import type { Admission } from '../tasks/admit-task.ts';
+import type { Blobs } from '../tasks/blobs.ts';
+import { type AppliedTask, type NamedTask, type TaskBook, unknownTask } from '../tasks/task-book.ts';
+import { TaskError } from '../tasks/task-error.ts';
+import { maskedRevision, type ShownTask, taskJson } from '../tasks/task-json.ts';
 
 export const TASKS_PATH = '/admin/api/tasks';
 export const TASK_PATH = `${TASKS_PATH}/{namespace}/{name}`;
@@ -133,7 +133,7 @@ export class TaskRequests {
     };
     const admit = async () => {
       // What reads modules is large, and most of what serves tasks never sees one.
-      const { admitTask } = await import('./admit-task.ts');
+      const { admitTask } = await import('../tasks/admit-task.ts');
       return (await admitTask('task', given, module, admission)).content;
     };
     this.#waiting += 1;

@@ -1,7 +1,7 @@
-import { taskRecordSchema } from '../config/task/schema.ts';
-import type { RouteDoc } from '../protocol/route-doc.ts';
-import type { NamedTask } from './task-book.ts';
-import { shownTask, shownTasks } from './task-json.ts';
+import { taskRecordSchema } from '../../config/task/schema.ts';
+import type { RouteDoc } from '../http/route-doc.ts';
+import type { NamedTask } from '../tasks/task-book.ts';
+import { shownTask, shownTasks } from '../tasks/task-json.ts';
 import {
   BLOB_PATH,
   MAX_BLOB_BYTES,

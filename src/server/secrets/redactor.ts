@@ -1,4 +1,4 @@
-import { Listeners } from '../base/listeners.ts';
+import { Listeners } from '../../base/listeners.ts';
 
 /** Takes secrets out of a text. */
 export type Redact = (text: string) => string;

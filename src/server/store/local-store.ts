@@ -1,7 +1,7 @@
 import { Turns } from '../../base/turns.ts';
-import { contentKey, sameContent } from '../../protocol/record-compare.ts';
-import type { RegistryEvent, RegistryListing } from '../../protocol/record-events.ts';
-import { idOf, type RecordKind, type StoreStamps } from '../../protocol/record-kind.ts';
+import { contentKey, sameContent } from '../records/record-compare.ts';
+import type { RegistryEvent, RegistryListing } from '../records/record-events.ts';
+import { idOf, type RecordKind, type StoreStamps } from '../records/record-kind.ts';
 import { closedError, type LoggedChange, type MemoryState, RecordMemory, type Stored } from './record-memory.ts';
 import {
   type ApplyResult,

@@ -1,5 +1,5 @@
 import type { SmsConfig } from '../../config/sms/sms-config.ts';
-import type { ServiceLog } from '../service-log.ts';
+import type { ServiceLog } from '../log/service-log.ts';
 import type { KeptRegistry } from './kept-registry.ts';
 import { openSqliteStore } from './sqlite-store.ts';
 
@@ -7,6 +7,6 @@ import { openSqliteStore } from './sqlite-store.ts';
 export async function openStore({ files, etcd, limits }: SmsConfig, log: ServiceLog): Promise<KeptRegistry> {
   const bounds = { keptChanges: limits.kept_changes, watcherQueue: limits.watcher_queue };
   if (etcd === null) return openSqliteStore(files.data, { ...bounds, maxBytes: limits.max_bytes });
-  const { openEtcdStore } = await import('../etcd/etcd-store.ts');
+  const { openEtcdStore } = await import('./etcd/etcd-store.ts');
   return openEtcdStore(etcd, { ...bounds, log: (problem) => log('error', 'store', { problem }) });
 }

@@ -1,4 +1,4 @@
-import { idOf, type RecordKind, type StoreStamps } from '../../protocol/record-kind.ts';
+import { idOf, type RecordKind, type StoreStamps } from '../records/record-kind.ts';
 
 export type ReadRecord<R> = { readonly record: R } | { readonly problem: string };
 

@@ -1,5 +1,5 @@
-import type { RegistryEvent, RegistryListing } from '../../protocol/record-events.ts';
-import type { StoreStamps } from '../../protocol/record-kind.ts';
+import type { RegistryEvent, RegistryListing } from '../records/record-events.ts';
+import type { StoreStamps } from '../records/record-kind.ts';
 import { StoreError } from './store.ts';
 import { failedWatch, WatchHub } from './watch-hub.ts';
 

@@ -1,6 +1,6 @@
-import type { McpServerRecord, RecordIssue } from '../protocol/record.ts';
-import type { Parsed, StoreStamps } from '../protocol/record-kind.ts';
-import { type RegistryStore, StoreError, type UpsertResult, wasOvertaken } from './store/store.ts';
+import type { McpServerRecord, RecordIssue } from '../records/record.ts';
+import type { Parsed, StoreStamps } from '../records/record-kind.ts';
+import { type RegistryStore, StoreError, type UpsertResult, wasOvertaken } from './store.ts';
 
 /** The record cannot be stored; each issue names a field. */
 export class InvalidRecord extends Error {

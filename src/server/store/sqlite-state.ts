@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
-import type { RecordKind, StoreStamps } from '../../protocol/record-kind.ts';
+import type { RecordKind, StoreStamps } from '../records/record-kind.ts';
 import type { LocalState } from './local-store.ts';
 import { leftOut, readRecordText } from './read-record.ts';
 import type { Stored } from './record-memory.ts';

@@ -1,6 +1,6 @@
-import type { McpServerRecord } from '../../protocol/record.ts';
-import type { RegistryEvent, RegistryListing } from '../../protocol/record-events.ts';
-import type { RecordKind, StoreStamps } from '../../protocol/record-kind.ts';
+import type { McpServerRecord } from '../records/record.ts';
+import type { RegistryEvent, RegistryListing } from '../records/record-events.ts';
+import type { RecordKind, StoreStamps } from '../records/record-kind.ts';
 
 export interface WriteOptions {
   /** Write only if the stored record has this mod_revision; 0: only if there is none. */

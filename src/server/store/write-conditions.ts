@@ -1,4 +1,4 @@
-import type { RecordKind, StoreStamps } from '../../protocol/record-kind.ts';
+import type { RecordKind, StoreStamps } from '../records/record-kind.ts';
 import { StoreError, type WriteOptions } from './store.ts';
 
 /** @throws StoreError where the record that is there is not the one that the writer means */

@@ -1,12 +1,12 @@
-import { ModuleError } from '../abi/guest-module.ts';
-import { errorText } from '../base/error-text.ts';
-import { checkTaskRecord, type TaskRecordDocument } from '../config/task/schema.ts';
-import { prepare } from '../load/prepare.ts';
-import { usesRelaxedSimd } from '../load/relaxed-simd.ts';
-import { parseTaskPolicy } from '../policy/task-policy.ts';
-import { compileLimits, type LimitName } from '../protocol/limits.ts';
-import { DEFAULT_NAMESPACE } from '../protocol/record.ts';
-import { DEFAULT_CONCURRENCY, DEFAULT_MAX_ATTEMPTS, DEFAULT_POOL, type TaskContent } from '../protocol/task.ts';
+import { parseTaskPolicy } from '../../agent/policy/task-policy.ts';
+import { errorText } from '../../base/error-text.ts';
+import { checkTaskRecord, type TaskRecordDocument } from '../../config/task/schema.ts';
+import { ModuleError } from '../../runtime/abi/guest-module.ts';
+import { compileLimits, type LimitName } from '../../runtime/port/limits.ts';
+import { prepare } from '../../runtime/wasm/prepare.ts';
+import { usesRelaxedSimd } from '../../runtime/wasm/relaxed-simd.ts';
+import { DEFAULT_NAMESPACE } from '../records/record.ts';
+import { DEFAULT_CONCURRENCY, DEFAULT_MAX_ATTEMPTS, DEFAULT_POOL, type TaskContent } from '../records/task.ts';
 import { TaskError } from './task-error.ts';
 
 export interface Admission {

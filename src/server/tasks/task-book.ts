@@ -1,4 +1,4 @@
-import { type TaskContent, type TaskRevision, taskId } from '../protocol/task.ts';
+import { type TaskContent, type TaskRevision, taskId } from '../records/task.ts';
 import { TaskError } from './task-error.ts';
 
 export type NamedTask = Pick<TaskContent, 'namespace' | 'name'>;

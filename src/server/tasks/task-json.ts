@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { TaskRevision } from '../protocol/task.ts';
+import type { TaskRevision } from '../records/task.ts';
 import type { Task } from './task-book.ts';
 
 const MASK = '********';

@@ -1,6 +1,6 @@
 import type { Meter } from '@opentelemetry/api';
-import { calls } from '../abi/calls.ts';
-import { isJsonObject, type JsonObject } from '../base/json.ts';
+import { isJsonObject, type JsonObject } from '../../base/json.ts';
+import { calls } from '../../runtime/abi/calls.ts';
 import { BoundedLabel } from './labels.ts';
 import { LATENCY_SECONDS } from './mcp-metrics.ts';
 

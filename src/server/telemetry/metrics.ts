@@ -1,5 +1,5 @@
 import type { MeterProvider } from '@opentelemetry/api';
-import type { CollectMetrics } from '../telemetry/collected-metrics.ts';
+import type { CollectMetrics } from './collected-metrics.ts';
 import { GuestMetrics } from './guest-metrics.ts';
 import { McpMetrics } from './mcp-metrics.ts';
 

@@ -5,9 +5,9 @@ import {
   ProtobufMetricsSerializer,
   ProtobufTraceSerializer,
 } from '@opentelemetry/otlp-transformer';
-import { cutText } from '../base/cut-text.ts';
-import { version } from '../base/version.ts';
-import type { OtlpProtocol } from '../config/collector-named.ts';
+import { cutText } from '../../base/cut-text.ts';
+import { version } from '../../base/version.ts';
+import type { OtlpProtocol } from '../../config/collector-named.ts';
 import { knownSecrets } from '../secrets/redactor.ts';
 import type { CollectedMetrics } from './collected-metrics.ts';
 import type { Attributes, EndedSpan, SpanKind } from './span.ts';

@@ -1,4 +1,4 @@
-import type { CompiledSampler } from '../config/telemetry.ts';
+import type { CompiledSampler } from '../../config/telemetry.ts';
 import type { SpanContext } from './trace-context.ts';
 
 /** Of a trace's id, what decides: its last 7 bytes, which every tracer is to draw at random. */

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { CompiledSampler } from '../config/telemetry.ts';
+import type { CompiledSampler } from '../../config/telemetry.ts';
 import { isSampled } from './sampler.ts';
 import { type Attributes, type EndedSpan, nowMs, type Span, type SpanStart, type Tracer } from './span.ts';
 import { newSpanId, type SpanContext } from './trace-context.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { version } from '../base/version.ts';
-import type { CompiledTelemetry } from '../config/telemetry.ts';
+import { version } from '../../base/version.ts';
+import type { CompiledTelemetry } from '../../config/telemetry.ts';
 import type { CollectMetrics } from './collected-metrics.ts';
 import { MetricPush } from './metric-push.ts';
 import { otlpEncoding } from './otlp-encoding.ts';

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
 import { countIn } from './record-fields.ts';
 import type { ShowText } from './shown-text.ts';
 import type { ErrorShown, ModelEntry, Tokens } from './timeline-entry.ts';

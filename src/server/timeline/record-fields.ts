@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonValue } from '../base/json.ts';
+import { isJsonObject, type JsonValue } from '../../base/json.ts';
 
 /*
  * A journal proves that nobody changed it, not that a Spear wrote it: whoever shows one takes every field for what it

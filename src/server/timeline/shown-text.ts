@@ -1,8 +1,8 @@
+import { startOf } from '../../base/cut-text.ts';
+import { type JsonValue, parseJson } from '../../base/json.ts';
+import { tooDeepAt } from '../../base/json-depth.ts';
 import { redactValue } from '../audit/redact-arguments.ts';
 import { redactText, redactWholeText } from '../audit/redact-text.ts';
-import { startOf } from '../base/cut-text.ts';
-import { type JsonValue, parseJson } from '../base/json.ts';
-import { tooDeepAt } from '../base/json-depth.ts';
 
 /** A text of a run as people are shown it: what looks like a credential is out of it. */
 export interface ShownText {

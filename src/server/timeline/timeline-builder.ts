@@ -1,5 +1,5 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
-import type { TimedRecord } from '../protocol/journal.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import type { TimedRecord } from '../../runtime/durable/journal.ts';
 import { answerShown } from './answer-shown.ts';
 import { base64In, bytesIn, countIn, textIn, textOrNull } from './record-fields.ts';
 import type { ShowText } from './shown-text.ts';

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, parseJson } from '../base/json.ts';
+import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
 import type { ModelCall } from './answer-shown.ts';
 import { countIn, textIn, textOrNull } from './record-fields.ts';
 import type { Draft, TimelineDraft } from './timeline-draft.ts';

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
-import { visible, visibleLines } from '../base/visible-text.ts';
-import type { RunPicture, RunPictureRow } from '../protocol/run-picture.ts';
+import { visible, visibleLines } from '../../base/visible-text.ts';
+import type { RunPicture, RunPictureRow } from './run-picture.ts';
 import type { Timeline } from './timeline-entry.ts';
 import { pageStyle } from './timeline-page-style.ts';
 import { timelinePicture } from './timeline-picture.ts';

@@ -1,4 +1,4 @@
-import type { RunPicture, RunPictureRow } from '../protocol/run-picture.ts';
+import type { RunPicture, RunPictureRow } from './run-picture.ts';
 import { AXIS_WIDTH, TimelineAxis } from './timeline-axis.ts';
 import { durationOf, type Timeline, type TimelineEntry } from './timeline-entry.ts';
 import { cutNote, durationText, endOf, totalsText, whenText, wordsOf } from './timeline-words.ts';

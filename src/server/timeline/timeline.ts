@@ -1,5 +1,5 @@
-import { isJsonObject, type JsonObject } from '../base/json.ts';
-import type { ReadJournal } from './read-journal.ts';
+import { isJsonObject, type JsonObject } from '../../base/json.ts';
+import type { ReadJournal } from '../../runtime/durable/read-journal.ts';
 import { countIn, textIn, textOrNull } from './record-fields.ts';
 import { textShower } from './shown-text.ts';
 import { TimelineBuilder } from './timeline-builder.ts';

@@ -1,13 +1,13 @@
 import { onTestFinished } from 'vitest';
-import type { ApprovalAnswer, ApprovalDecision, ApprovalRequest } from '../../../src/mcp/approval/decider.ts';
-import type { ApprovalOptions } from '../../../src/mcp/approval/gate.ts';
-import { GuestMcp } from '../../../src/mcp/guest-mcp.ts';
-import type { ApprovalRules } from '../../../src/policy/approval-rules.ts';
-import { parseApprovalRules } from '../../../src/policy/approval-rules-parse.ts';
-import type { TaskPolicy } from '../../../src/protocol/policy-layers.ts';
-import type { McpServerRecord } from '../../../src/protocol/record.ts';
-import { taskWith } from '../../policy/policy-samples.ts';
-import { type McpHost, never } from '../mcp-host.ts';
+import type { ApprovalAnswer, ApprovalDecision, ApprovalRequest } from '../../../src/agent/approvals/decider.ts';
+import type { ApprovalOptions } from '../../../src/agent/approvals/gate.ts';
+import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
+import type { ApprovalRules } from '../../../src/agent/policy/approval-rules.ts';
+import { parseApprovalRules } from '../../../src/agent/policy/approval-rules-parse.ts';
+import type { TaskPolicy } from '../../../src/runtime/port/policy-layers.ts';
+import type { McpServerRecord } from '../../../src/server/records/record.ts';
+import { type McpHost, never } from '../mcp/mcp-host.ts';
+import { taskWith } from '../policy/policy-samples.ts';
 
 export const but = (record: McpServerRecord, fields: Partial<McpServerRecord>): McpServerRecord =>
   Object.freeze({ ...record, ...fields });

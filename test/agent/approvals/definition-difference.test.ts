@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { definitionChanges, MAX_DEFINITION_CHANGES } from '../../../src/mcp/approval/definition-difference.ts';
-import { hashDefinition, type ToolDefinition } from '../../../src/policy/definition-hash.ts';
+import { definitionChanges, MAX_DEFINITION_CHANGES } from '../../../src/agent/approvals/definition-difference.ts';
+import { hashDefinition, type ToolDefinition } from '../../../src/agent/policy/definition-hash.ts';
 
 const base: ToolDefinition = {
   name: 'send',

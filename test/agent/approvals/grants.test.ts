@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import type { GrantBinding } from '../../../src/mcp/approval/binding.ts';
+import type { GrantBinding } from '../../../src/agent/approvals/binding.ts';
 import {
   ApprovalGrants,
   type GrantRefusal,
   MAX_GRANTS,
   ONCE_GRANT_MS,
   SESSION_GRANT_MS,
-} from '../../../src/mcp/approval/grants.ts';
+} from '../../../src/agent/approvals/grants.ts';
 
 const binding: GrantBinding = {
   task: 'task',

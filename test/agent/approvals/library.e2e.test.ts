@@ -11,9 +11,9 @@ import {
   runGuest,
   type ToolboxOptions,
 } from '../../../src/index.ts';
-import { fixture, npmServer } from '../../pool/pool-records.ts';
-import { tempDir } from '../../pool/pool-samples.ts';
 import { inEnoughTime } from '../../support/enough-time.ts';
+import { fixture, npmServer } from '../mcp/client/pool-records.ts';
+import { tempDir } from '../mcp/client/pool-samples.ts';
 import { Desk } from './approval-host.ts';
 
 function toolbox(options: Omit<ToolboxOptions, 'servers'>, approval: object | string, folder: string): McpToolbox {

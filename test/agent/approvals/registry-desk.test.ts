@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { DeskQuestion, DeskWait } from '../../../src/agent/approvals/desk.ts';
+import { RegistryDesk } from '../../../src/agent/approvals/registry-desk.ts';
+import type { ApprovalQueueOptions } from '../../../src/agent/approvals/service/queue.ts';
+import { SharedApprovals } from '../../../src/agent/approvals/shared-approvals.ts';
 import type { JsonObject } from '../../../src/base/json.ts';
-import type { DeskQuestion, DeskWait } from '../../../src/mcp/approval/desk.ts';
-import { RegistryDesk } from '../../../src/mcp/approval/registry-desk.ts';
-import { type BoundCall, boundCallFields } from '../../../src/protocol/approval.ts';
-import { ApprovalRejected } from '../../../src/registry/approval-port.ts';
-import { SharedApprovals } from '../../../src/registry/shared-approvals.ts';
-import type { ApprovalQueueOptions } from '../../../src/sms/approvals/queue.ts';
-import { FakeRemote } from '../../sms/approvals/fake-remote.ts';
-import { askedCall, boundOf, GRANT_MS, openQueue, WAIT_MS } from '../../sms/approvals/open-queue.ts';
+import { ApprovalRejected } from '../../../src/registry-client/approval-port.ts';
+import { type BoundCall, boundCallFields } from '../../../src/server/records/approval.ts';
+import { FakeRemote } from './service/fake-remote.ts';
+import { askedCall, boundOf, GRANT_MS, openQueue, WAIT_MS } from './service/open-queue.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

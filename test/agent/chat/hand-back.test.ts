@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
+import type { ScriptTurn } from '../../../src/agent/chat/backends/script-schema.ts';
 import {
   AUTO_TOOL_CALL,
   contentOf,
@@ -14,11 +14,11 @@ import {
   setNonblocking,
   setParam,
   writeTool,
-} from '../support/chat-calls.ts';
-import { hasCallbacks } from '../support/guest-binding.ts';
-import type { TestGuest } from '../support/test-guest.ts';
-import { until } from '../support/until.ts';
-import { useGuests } from '../support/use-guest.ts';
+} from '../../support/chat-calls.ts';
+import { hasCallbacks } from '../../support/guest-binding.ts';
+import type { TestGuest } from '../../support/test-guest.ts';
+import { until } from '../../support/until.ts';
+import { useGuests } from '../../support/use-guest.ts';
 
 const EINVAL = -22;
 const openGuest = useGuests();

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
-import type { JsonObject } from '../../src/base/json.ts';
-import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
-import { traceModel } from '../../src/chat/model-trace.ts';
-import { knownSecrets } from '../../src/secrets/redactor.ts';
-import { scripted } from '../support/chat-host.ts';
+import type { ScriptTurn } from '../../../src/agent/chat/backends/script-schema.ts';
+import { traceModel } from '../../../src/agent/chat/model-trace.ts';
+import type { JsonObject } from '../../../src/base/json.ts';
+import { knownSecrets } from '../../../src/server/secrets/redactor.ts';
+import { scripted } from '../../support/chat-host.ts';
 
 const never = new AbortController().signal;
 const by = { session: 'chat-1000', timeLeftMs: 60_000 };

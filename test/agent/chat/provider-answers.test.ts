@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { JsonObject, JsonValue } from '../../src/base/json.ts';
-import { BackendError, type ChatBackend, type ChatRequest } from '../../src/chat/backend.ts';
-import { ChatHistory } from '../../src/chat/history.ts';
-import { AUTO_TOOL_CALL, runSend, type SendPorts } from '../../src/chat/tool-loop.ts';
+import { BackendError, type ChatBackend, type ChatRequest } from '../../../src/agent/chat/backend.ts';
+import { ChatHistory } from '../../../src/agent/chat/history.ts';
+import { AUTO_TOOL_CALL, runSend, type SendPorts } from '../../../src/agent/chat/tool-loop.ts';
+import type { JsonObject, JsonValue } from '../../../src/base/json.ts';
 
 const never = new AbortController().signal;
 

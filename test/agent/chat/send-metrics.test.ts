@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { SendMetrics } from '../../src/chat/send-metrics.ts';
+import { SendMetrics } from '../../../src/agent/chat/send-metrics.ts';
 import {
   AUTO_TOOL_CALL,
   fdCommand,
@@ -10,9 +10,9 @@ import {
   send,
   setArena,
   writeTool,
-} from '../support/chat-calls.ts';
-import { hasCallbacks } from '../support/guest-binding.ts';
-import { useGuests } from '../support/use-guest.ts';
+} from '../../support/chat-calls.ts';
+import { hasCallbacks } from '../../support/guest-binding.ts';
+import { useGuests } from '../../support/use-guest.ts';
 
 const openGuest = useGuests();
 const usage = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 };

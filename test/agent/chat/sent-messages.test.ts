@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
-import type { JsonObject } from '../../src/base/json.ts';
-import type { ChatBackend, ChatRequest } from '../../src/chat/backend.ts';
-import { ChatHistory } from '../../src/chat/history.ts';
-import { type InjectedTools, noInjectedTools } from '../../src/chat/injected-tools.ts';
-import { AUTO_TOOL_CALL, runSend } from '../../src/chat/tool-loop.ts';
+import type { ChatBackend, ChatRequest } from '../../../src/agent/chat/backend.ts';
+import { ChatHistory } from '../../../src/agent/chat/history.ts';
+import { type InjectedTools, noInjectedTools } from '../../../src/agent/chat/injected-tools.ts';
+import { AUTO_TOOL_CALL, runSend } from '../../../src/agent/chat/tool-loop.ts';
+import type { JsonObject } from '../../../src/base/json.ts';
 
 const completion = (message: JsonObject): JsonObject => ({ choices: [{ message: { role: 'assistant', ...message } }] });
 const call = { id: 'call_1', type: 'function', function: { name: 'nobody', arguments: '{}' } };

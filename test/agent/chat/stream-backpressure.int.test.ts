@@ -1,10 +1,10 @@
 import { afterEach, expect, it } from 'vitest';
-import { OpenAiBackend } from '../../src/chat/backends/openai.ts';
-import { NO_PROXY } from '../../src/config/host/proxy.ts';
-import { STREAM_WINDOW_BYTES } from '../../src/protocol/port.ts';
-import { newSession, readEvents, STREAM, send, textOf } from '../support/chat-calls.ts';
-import { until } from '../support/until.ts';
-import { useGuests } from '../support/use-guest.ts';
+import { OpenAiBackend } from '../../../src/agent/chat/backends/openai.ts';
+import { NO_PROXY } from '../../../src/config/host/proxy.ts';
+import { STREAM_WINDOW_BYTES } from '../../../src/runtime/port/port.ts';
+import { newSession, readEvents, STREAM, send, textOf } from '../../support/chat-calls.ts';
+import { until } from '../../support/until.ts';
+import { useGuests } from '../../support/use-guest.ts';
 import { compiledBackend, deltaChunk, event, ProviderServer, startStream } from './backends/provider-server.ts';
 
 const MIB = 1024 * 1024;

@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../src/base/json.ts';
-import { OpenAiBackend } from '../../src/chat/backends/openai.ts';
-import { NO_PROXY } from '../../src/config/host/proxy.ts';
-import { knownSecrets } from '../../src/secrets/redactor.ts';
+import { OpenAiBackend } from '../../../src/agent/chat/backends/openai.ts';
+import type { JsonObject } from '../../../src/base/json.ts';
+import { NO_PROXY } from '../../../src/config/host/proxy.ts';
+import { knownSecrets } from '../../../src/server/secrets/redactor.ts';
 import {
   AUTO_TOOL_CALL,
   newSession,
@@ -16,10 +16,10 @@ import {
   setArena,
   textOf,
   writeTool,
-} from '../support/chat-calls.ts';
-import type { TestGuest } from '../support/test-guest.ts';
-import { until } from '../support/until.ts';
-import { useGuests } from '../support/use-guest.ts';
+} from '../../support/chat-calls.ts';
+import type { TestGuest } from '../../support/test-guest.ts';
+import { until } from '../../support/until.ts';
+import { useGuests } from '../../support/use-guest.ts';
 import {
   compiledBackend,
   completionBody,

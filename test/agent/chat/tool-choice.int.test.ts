@@ -1,14 +1,22 @@
 import { LLMock } from '@copilotkit/aimock';
 import { afterEach, expect, it } from 'vitest';
-import type { JsonValue } from '../../src/base/json.ts';
-import { openBackend } from '../../src/chat/backends/open-backend.ts';
-import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
-import { ChatHistory } from '../../src/chat/history.ts';
-import { runSend } from '../../src/chat/tool-loop.ts';
-import { loadHostConfig } from '../../src/config/host/host-config.ts';
-import { AUTO_TOOL_CALL, HAND_BACK, newSession, send, setArena, setParam, writeTool } from '../support/chat-calls.ts';
-import { hasCallbacks } from '../support/guest-binding.ts';
-import { useGuests } from '../support/use-guest.ts';
+import { openBackend } from '../../../src/agent/chat/backends/open-backend.ts';
+import type { ScriptTurn } from '../../../src/agent/chat/backends/script-schema.ts';
+import { ChatHistory } from '../../../src/agent/chat/history.ts';
+import { runSend } from '../../../src/agent/chat/tool-loop.ts';
+import type { JsonValue } from '../../../src/base/json.ts';
+import { loadHostConfig } from '../../../src/config/host/host-config.ts';
+import {
+  AUTO_TOOL_CALL,
+  HAND_BACK,
+  newSession,
+  send,
+  setArena,
+  setParam,
+  writeTool,
+} from '../../support/chat-calls.ts';
+import { hasCallbacks } from '../../support/guest-binding.ts';
+import { useGuests } from '../../support/use-guest.ts';
 
 const openGuest = useGuests();
 const forced = { type: 'function', function: { name: 'sum' } };

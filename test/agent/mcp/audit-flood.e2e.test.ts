@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { foldLimits } from '../../src/audit/fold.ts';
-import { REFUSED_ARGUMENT_CHARS } from '../../src/audit/kept-events.ts';
-import { openAuditLog } from '../../src/audit/log.ts';
-import { GuestMcp } from '../../src/mcp/guest-mcp.ts';
-import { linesOf, newTrail, verified } from '../audit/audit-samples.ts';
+import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
+import { foldLimits } from '../../../src/server/audit/fold.ts';
+import { REFUSED_ARGUMENT_CHARS } from '../../../src/server/audit/kept-events.ts';
+import { openAuditLog } from '../../../src/server/audit/log.ts';
+import { linesOf, newTrail, verified } from '../../server/audit/audit-samples.ts';
 import { taskWith } from '../policy/policy-samples.ts';
-import { stdioRecord } from '../pool/pool-samples.ts';
+import { stdioRecord } from './client/pool-samples.ts';
 import { never, openHost } from './mcp-host.ts';
 
 const FLOOD = 2_000;

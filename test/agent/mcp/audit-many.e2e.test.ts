@@ -1,12 +1,12 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { rotatedFiles } from '../../src/audit/rotation.ts';
-import { verifyTrail } from '../../src/audit/verify.ts';
-import type { JsonObject } from '../../src/base/json.ts';
-import { Cli, scratch, spearRun } from '../e2e/spear-run.ts';
-import { eventually } from '../pool/pool-samples.ts';
+import type { JsonObject } from '../../../src/base/json.ts';
+import { rotatedFiles } from '../../../src/server/audit/rotation.ts';
+import { verifyTrail } from '../../../src/server/audit/verify.ts';
+import { Cli, scratch, spearRun } from '../../e2e/spear-run.ts';
 import { callingGuest, WAVE } from './calling-guest.ts';
+import { eventually } from './client/pool-samples.ts';
 import { recordDir, recordOf, taskWithMcp } from './mcp-run.ts';
 
 const CALLS = 10_000;

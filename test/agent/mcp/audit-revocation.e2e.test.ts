@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { encodedName } from '../../src/mcp/tool-names.ts';
-import { auditLines } from '../audit/audit-schema.ts';
-import { Cli, fixture, scratch } from '../e2e/spear-run.ts';
-import { sandboxOf, fixture as server, stdioRecord } from '../pool/pool-records.ts';
-import { eventually } from '../pool/pool-samples.ts';
-import { startTestSms, stopAll } from '../sms/running-sms.ts';
+import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
+import { Cli, fixture, scratch } from '../../e2e/spear-run.ts';
+import { startTestSms, stopAll } from '../../registry/running-sms.ts';
+import { auditLines } from '../../server/audit/audit-schema.ts';
+import { sandboxOf, fixture as server, stdioRecord } from './client/pool-records.ts';
+import { eventually } from './client/pool-samples.ts';
 import { callOf, inject, openHost } from './mcp-host.ts';
 import { taskWithMcp } from './mcp-run.ts';
 

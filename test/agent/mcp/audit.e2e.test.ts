@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { auditEvents, auditLines } from '../audit/audit-schema.ts';
-import { fixture, scratch, spearRun } from '../e2e/spear-run.ts';
-import { fixture as server } from '../pool/pool-records.ts';
-import { startHttp } from '../pool/pool-samples.ts';
+import { fixture, scratch, spearRun } from '../../e2e/spear-run.ts';
+import { auditEvents, auditLines } from '../../server/audit/audit-schema.ts';
+import { fixture as server } from './client/pool-records.ts';
+import { startHttp } from './client/pool-samples.ts';
 import { recordDir, recordOf, script, taskWith, taskWithMcp } from './mcp-run.ts';
 
 let files = 0;

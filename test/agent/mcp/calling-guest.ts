@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { scratch } from '../e2e/spear-run.ts';
-import { call, drop, i32Const, WasmModule } from '../support/wasm-encoder.ts';
+import { scratch } from '../../e2e/spear-run.ts';
+import { call, drop, i32Const, WasmModule } from '../../support/wasm-encoder.ts';
 
 /** Calls that are under way at one time. */
 export const WAVE = 50;

@@ -1,9 +1,9 @@
-import type { JsonObject } from '../../src/base/json.ts';
-import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
-import { encodedName } from '../../src/mcp/tool-names.ts';
-import type { TaskPolicy } from '../../src/protocol/policy-layers.ts';
-import { stdioRecord } from '../pool/pool-records.ts';
-import type { TestGuest, TestGuestOptions } from '../support/test-guest.ts';
+import type { ScriptTurn } from '../../../src/agent/chat/backends/script-schema.ts';
+import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
+import type { JsonObject } from '../../../src/base/json.ts';
+import type { TaskPolicy } from '../../../src/runtime/port/policy-layers.ts';
+import type { TestGuest, TestGuestOptions } from '../../support/test-guest.ts';
+import { stdioRecord } from './client/pool-records.ts';
 import type { McpHost } from './mcp-host.ts';
 
 export const tiny = stdioRecord('tiny', 'tiny.mjs');

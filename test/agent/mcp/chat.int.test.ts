@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { errno } from '../../src/abi/errno.ts';
-import { encodedName } from '../../src/mcp/tool-names.ts';
+import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
+import { errno } from '../../../src/runtime/abi/errno.ts';
 import {
   AUTO_TOOL_CALL,
   answer,
@@ -10,8 +10,8 @@ import {
   send,
   setParam,
   writeTool,
-} from '../support/chat-calls.ts';
-import { useGuests } from '../support/use-guest.ts';
+} from '../../support/chat-calls.ts';
+import { useGuests } from '../../support/use-guest.ts';
 import { call, callsThenDone, echo, messagesOf, onHost, pid, tiny, toolMessages, toolsOf } from './chat-sends.ts';
 import { errorCode } from './mcp-calls.ts';
 import { openHost } from './mcp-host.ts';

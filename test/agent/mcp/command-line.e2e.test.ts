@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { fixture, scratch, spearRun } from '../e2e/spear-run.ts';
-import { processesWith } from '../pool/pool-samples.ts';
+import { fixture, scratch, spearRun } from '../../e2e/spear-run.ts';
+import { processesWith } from './client/pool-samples.ts';
 import { fileWith, recordDir, recordOf, script, taskWith, taskWithMcp } from './mcp-run.ts';
 
 const hello = fixture('c/hello.wasm');

@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from 'vitest';
-import { McpToolbox } from '../../src/index.ts';
-import { encodedName } from '../../src/mcp/tool-names.ts';
-import { fixture, stdioRecord, tempDir } from '../pool/pool-samples.ts';
+import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
+import { McpToolbox } from '../../../src/index.ts';
+import { fixture, stdioRecord, tempDir } from './client/pool-samples.ts';
 import { callOf, inject, never, openHost } from './mcp-host.ts';
 
 const { result } = (await import(fixture('kinds.mjs'))) as { result: object };

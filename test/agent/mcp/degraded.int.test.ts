@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
-import { McpConnectionError } from '../../src/pool/errors.ts';
-import type { RunDegradation } from '../../src/protocol/run.ts';
-import { stdioRecord } from '../pool/pool-samples.ts';
+import { McpConnectionError } from '../../../src/agent/mcp/client/errors.ts';
+import type { RunDegradation } from '../../../src/server/records/run.ts';
+import { stdioRecord } from './client/pool-samples.ts';
 import { inject, openHost } from './mcp-host.ts';
 
 const HOUR_MS = '3600000';

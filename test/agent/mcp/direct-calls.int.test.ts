@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { openAuditLog } from '../../src/audit/log.ts';
-import { verifyTrail } from '../../src/audit/verify.ts';
-import type { JsonObject } from '../../src/base/json.ts';
-import { GuestMcp } from '../../src/mcp/guest-mcp.ts';
-import type { McpServerRecord } from '../../src/protocol/record.ts';
+import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
+import type { JsonObject } from '../../../src/base/json.ts';
+import { openAuditLog } from '../../../src/server/audit/log.ts';
+import { verifyTrail } from '../../../src/server/audit/verify.ts';
+import type { McpServerRecord } from '../../../src/server/records/record.ts';
 import { taskWith } from '../policy/policy-samples.ts';
-import { eventually, stdioRecord, tempDir } from '../pool/pool-samples.ts';
+import { eventually, stdioRecord, tempDir } from './client/pool-samples.ts';
 import { openHost } from './mcp-host.ts';
 
 const CALLS = 10_000;

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { encodedName } from '../../src/mcp/tool-names.ts';
-import { TRUNCATION_MARK } from '../../src/pool/tool-result.ts';
-import type { McpServerRecord } from '../../src/protocol/record.ts';
-import { eventually, stdioRecord, tempDir } from '../pool/pool-samples.ts';
+import { TRUNCATION_MARK } from '../../../src/agent/mcp/client/tool-result.ts';
+import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
+import type { McpServerRecord } from '../../../src/server/records/record.ts';
+import { eventually, stdioRecord, tempDir } from './client/pool-samples.ts';
 import { callOf, inject, type McpHost, never, openHost, textOf } from './mcp-host.ts';
 
 const but = (record: McpServerRecord, fields: Partial<McpServerRecord>): McpServerRecord =>

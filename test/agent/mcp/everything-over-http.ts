@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
-import type { McpServerRecord } from '../../src/protocol/record.ts';
-import { httpRecord, npmServer, startHttp } from '../pool/pool-samples.ts';
+import type { McpServerRecord } from '../../../src/server/records/record.ts';
+import { httpRecord, npmServer, startHttp } from './client/pool-samples.ts';
 
 const TRIES = 5;
 const modes = {

@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
-import { Injection } from '../../src/mcp/injection.ts';
-import { NameClaims } from '../../src/mcp/name-claims.ts';
-import { encodedName } from '../../src/mcp/tool-names.ts';
-import { deny, exclusion } from '../../src/policy/decision.ts';
+import { Injection } from '../../../src/agent/mcp/injection.ts';
+import { NameClaims } from '../../../src/agent/mcp/name-claims.ts';
+import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
+import { deny, exclusion } from '../../../src/agent/policy/decision.ts';
+import { sampleRecord } from '../../server/records/record-samples.ts';
 import { sessionWith } from '../policy/policy-samples.ts';
-import { sampleRecord } from '../protocol/record-samples.ts';
 
 it('a name of the model stands for a tool, for a refusal and its reason, or for nothing [mcp.refusal]', () => {
   const record = sampleRecord('fs', { tool_prefix: 'files', tool_namespace: 'little' });

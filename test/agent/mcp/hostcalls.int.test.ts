@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { errno } from '../../src/abi/errno.ts';
-import { stdioRecord } from '../pool/pool-samples.ts';
-import { sampleRecord } from '../protocol/record-samples.ts';
-import { epollWait, fdCommand, fdGet, newEpoll } from '../support/chat-calls.ts';
-import { hasPointers } from '../support/guest-binding.ts';
-import { useGuests } from '../support/use-guest.ts';
+import { errno } from '../../../src/runtime/abi/errno.ts';
+import { sampleRecord } from '../../server/records/record-samples.ts';
+import { epollWait, fdCommand, fdGet, newEpoll } from '../../support/chat-calls.ts';
+import { hasPointers } from '../../support/guest-binding.ts';
+import { useGuests } from '../../support/use-guest.ts';
+import { stdioRecord } from './client/pool-samples.ts';
 import { callTool, errorCode, listTools, openServer } from './mcp-calls.ts';
 import { type McpHost, openHost } from './mcp-host.ts';
 

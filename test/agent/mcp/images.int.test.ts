@@ -1,14 +1,14 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { JsonObject, JsonValue } from '../../src/base/json.ts';
-import { OpenAiBackend } from '../../src/chat/backends/openai.ts';
-import { ChatHistory, resultMessages } from '../../src/chat/history.ts';
-import { MAX_RESULT_IMAGES, takeImages } from '../../src/chat/result-images.ts';
-import { AUTO_TOOL_CALL, runSend, type SendPorts } from '../../src/chat/tool-loop.ts';
-import type { ImagePlacement } from '../../src/config/host/image-placement.ts';
-import { NO_PROXY } from '../../src/config/host/proxy.ts';
-import { encodedName } from '../../src/mcp/tool-names.ts';
+import { OpenAiBackend } from '../../../src/agent/chat/backends/openai.ts';
+import { ChatHistory, resultMessages } from '../../../src/agent/chat/history.ts';
+import { MAX_RESULT_IMAGES, takeImages } from '../../../src/agent/chat/result-images.ts';
+import { AUTO_TOOL_CALL, runSend, type SendPorts } from '../../../src/agent/chat/tool-loop.ts';
+import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
+import type { JsonObject, JsonValue } from '../../../src/base/json.ts';
+import type { ImagePlacement } from '../../../src/config/host/image-placement.ts';
+import { NO_PROXY } from '../../../src/config/host/proxy.ts';
 import { compiledBackend, completionBody, ProviderServer } from '../chat/backends/provider-server.ts';
-import { npmServer, stdioRecord } from '../pool/pool-samples.ts';
+import { npmServer, stdioRecord } from './client/pool-samples.ts';
 import { never, openHost } from './mcp-host.ts';
 
 const paint = encodedName('everything', 'get-tiny-image');

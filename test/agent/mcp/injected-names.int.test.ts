@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { looksLikeMcp, noInjectedTools } from '../../src/chat/injected-tools.ts';
-import { encodedName } from '../../src/mcp/tool-names.ts';
-import type { McpServerRecord } from '../../src/protocol/record.ts';
-import { stdioRecord } from '../pool/pool-samples.ts';
+import { looksLikeMcp, noInjectedTools } from '../../../src/agent/chat/injected-tools.ts';
+import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
+import type { McpServerRecord } from '../../../src/server/records/record.ts';
+import { stdioRecord } from './client/pool-samples.ts';
 import { callOf, inject, namesOf, openHost, textOf } from './mcp-host.ts';
 
 const but = (record: McpServerRecord, fields: Partial<McpServerRecord>): McpServerRecord =>

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { InjectionMemory } from '../../src/mcp/injection-memory.ts';
-import { NameClaims } from '../../src/mcp/name-claims.ts';
-import type { ServerTools } from '../../src/mcp/session-tools.ts';
+import { InjectionMemory } from '../../../src/agent/mcp/injection-memory.ts';
+import { NameClaims } from '../../../src/agent/mcp/name-claims.ts';
+import type { ServerTools } from '../../../src/agent/mcp/session-tools.ts';
+import { sampleRecord } from '../../server/records/record-samples.ts';
 import { sessionWith } from '../policy/policy-samples.ts';
-import { sampleRecord } from '../protocol/record-samples.ts';
 
 const tool = (name: string) => ({
   name,

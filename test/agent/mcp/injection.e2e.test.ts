@@ -1,16 +1,16 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { GuestMcp } from '../../src/mcp/guest-mcp.ts';
-import { encodedName } from '../../src/mcp/tool-names.ts';
-import { RegistryCache } from '../../src/registry/cache.ts';
-import { inProcessSource } from '../../src/sms/store/in-process-source.ts';
-import { createMemoryStore } from '../../src/sms/store/memory-store.ts';
+import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
+import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
+import { RegistryCache } from '../../../src/registry-client/cache.ts';
+import { inProcessSource } from '../../../src/registry-client/in-process-source.ts';
+import { createMemoryStore } from '../../../src/server/store/memory-store.ts';
+import { sampleRecord } from '../../server/records/record-samples.ts';
+import { inEnoughTime } from '../../support/enough-time.ts';
+import { eraHas } from '../../support/server-era.ts';
 import { taskWith } from '../policy/policy-samples.ts';
-import { npmServer, stdioRecord, tempDir } from '../pool/pool-samples.ts';
-import { sampleRecord } from '../protocol/record-samples.ts';
-import { inEnoughTime } from '../support/enough-time.ts';
-import { eraHas } from '../support/server-era.ts';
+import { npmServer, stdioRecord, tempDir } from './client/pool-samples.ts';
 import { everythingOverHttp } from './everything-over-http.ts';
 import { inject, type McpHost, namesOf, openHost, textOf } from './mcp-host.ts';
 

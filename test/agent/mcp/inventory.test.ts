@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type InventoryTool, renderInventory } from '../../src/mcp/inventory.ts';
+import { type InventoryTool, renderInventory } from '../../../src/agent/mcp/inventory.ts';
 
 const tool = (serverId: string, name: string, description: string, serverName = serverId): InventoryTool => ({
   serverId,

@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
-import type { JsonObject } from '../../src/base/json.ts';
-import type { OutBuffer } from '../support/guest-heap.ts';
-import type { TestGuest } from '../support/test-guest.ts';
+import type { JsonObject } from '../../../src/base/json.ts';
+import type { OutBuffer } from '../../support/guest-heap.ts';
+import type { TestGuest } from '../../support/test-guest.ts';
 
 /** More than any result of these tests. */
 const RESULT_BYTES = 16_384;

@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
-import { scratch } from '../e2e/spear-run.ts';
-import { fixture } from '../pool/pool-records.ts';
+import type { ScriptTurn } from '../../../src/agent/chat/backends/script-schema.ts';
+import { scratch } from '../../e2e/spear-run.ts';
+import { fixture } from './client/pool-records.ts';
 
 let made = 0;
 

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { NameClaims } from '../../src/mcp/name-claims.ts';
-import { aliases, encodedName, toolName } from '../../src/mcp/tool-names.ts';
-import type { McpServerRecord } from '../../src/protocol/record.ts';
-import { fixture } from '../pool/pool-records.ts';
-import { stdioRecord } from '../pool/pool-samples.ts';
-import { sampleRecord } from '../protocol/record-samples.ts';
+import { NameClaims } from '../../../src/agent/mcp/name-claims.ts';
+import { aliases, encodedName, toolName } from '../../../src/agent/mcp/tool-names.ts';
+import type { McpServerRecord } from '../../../src/server/records/record.ts';
+import { sampleRecord } from '../../server/records/record-samples.ts';
+import { fixture } from './client/pool-records.ts';
+import { stdioRecord } from './client/pool-samples.ts';
 import { inject, namesOf, openHost, textOf } from './mcp-host.ts';
 import { fileWith } from './mcp-run.ts';
 

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import type { McpServerRecord } from '../../src/protocol/record.ts';
-import { type StdioSample, stdioRecord } from '../pool/pool-records.ts';
-import { eventually, tempDir } from '../pool/pool-samples.ts';
+import type { McpServerRecord } from '../../../src/server/records/record.ts';
+import { type StdioSample, stdioRecord } from './client/pool-records.ts';
+import { eventually, tempDir } from './client/pool-samples.ts';
 
 /** A server that notes what it is asked in a file, line by line. */
 export interface NotingServer {

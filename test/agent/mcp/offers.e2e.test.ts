@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { errno } from '../../src/abi/errno.ts';
-import type { JsonObject } from '../../src/base/json.ts';
-import type { TaskPolicy } from '../../src/protocol/policy-layers.ts';
-import { stdioRecord, tempDir } from '../pool/pool-samples.ts';
-import { hasPointers } from '../support/guest-binding.ts';
-import type { TestGuest } from '../support/test-guest.ts';
-import { useGuests } from '../support/use-guest.ts';
+import type { JsonObject } from '../../../src/base/json.ts';
+import { errno } from '../../../src/runtime/abi/errno.ts';
+import type { TaskPolicy } from '../../../src/runtime/port/policy-layers.ts';
+import { hasPointers } from '../../support/guest-binding.ts';
+import type { TestGuest } from '../../support/test-guest.ts';
+import { useGuests } from '../../support/use-guest.ts';
+import { stdioRecord, tempDir } from './client/pool-samples.ts';
 import { errorCode, openServer } from './mcp-calls.ts';
 import { type McpHost, openHost } from './mcp-host.ts';
 import { linesOf } from './noting-server.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { errno } from '../../src/abi/errno.ts';
-import { hasPointers } from '../support/guest-binding.ts';
-import { useGuests } from '../support/use-guest.ts';
+import { errno } from '../../../src/runtime/abi/errno.ts';
+import { hasPointers } from '../../support/guest-binding.ts';
+import { useGuests } from '../../support/use-guest.ts';
 import { callInto, callTool, errorCode, listTools, openServer, result, submitted } from './mcp-calls.ts';
 import { type McpHost, openHost } from './mcp-host.ts';
 import { notingServer } from './noting-server.ts';

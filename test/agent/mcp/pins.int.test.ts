@@ -1,10 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { encodedName } from '../../src/mcp/tool-names.ts';
-import { hashDefinition } from '../../src/policy/definition-hash.ts';
-import { stdioRecord, tempDir } from '../pool/pool-samples.ts';
-import { but } from './approval/approval-host.ts';
+import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
+import { hashDefinition } from '../../../src/agent/policy/definition-hash.ts';
+import { but } from '../approvals/approval-host.ts';
+import { stdioRecord, tempDir } from './client/pool-samples.ts';
 import { callOf, inject, namesOf, never, openHost } from './mcp-host.ts';
 
 const reviewed = hashDefinition({

@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
-import type { JsonObject } from '../../src/base/json.ts';
-import type { ApprovalRequest } from '../../src/mcp/approval/decider.ts';
-import { GuestMcp } from '../../src/mcp/guest-mcp.ts';
-import type { McpServerRecord } from '../../src/protocol/record.ts';
+import type { ApprovalRequest } from '../../../src/agent/approvals/decider.ts';
+import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
+import type { JsonObject } from '../../../src/base/json.ts';
+import type { McpServerRecord } from '../../../src/server/records/record.ts';
 import { taskWith } from '../policy/policy-samples.ts';
-import { fixture, stdioRecord } from '../pool/pool-samples.ts';
+import { fixture, stdioRecord } from './client/pool-samples.ts';
 import { openHost } from './mcp-host.ts';
 import { fileWith } from './mcp-run.ts';
 

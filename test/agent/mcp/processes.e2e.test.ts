@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { Cli, fixture } from '../e2e/spear-run.ts';
-import { eventually, processesWith, tempDir } from '../pool/pool-samples.ts';
+import { Cli, fixture } from '../../e2e/spear-run.ts';
+import { eventually, processesWith, tempDir } from './client/pool-samples.ts';
 import { recordDir, recordOf, script, taskWithMcp } from './mcp-run.ts';
 import { notingServer } from './noting-server.ts';
 

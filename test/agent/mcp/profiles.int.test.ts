@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { ApprovalRequest } from '../../src/mcp/approval/decider.ts';
-import { GuestMcp } from '../../src/mcp/guest-mcp.ts';
-import { encodedName } from '../../src/mcp/tool-names.ts';
-import { noOverrides } from '../../src/protocol/profile.ts';
+import type { ApprovalRequest } from '../../../src/agent/approvals/decider.ts';
+import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
+import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
+import { noOverrides } from '../../../src/server/records/profile.ts';
+import { sampleProfile } from '../../server/records/profile-samples.ts';
 import { taskWith } from '../policy/policy-samples.ts';
-import { eventually, stdioRecord, tempDir } from '../pool/pool-samples.ts';
-import { sampleProfile } from '../protocol/profile-samples.ts';
+import { eventually, stdioRecord, tempDir } from './client/pool-samples.ts';
 import { callOf, inject, type McpHost, namesOf, never, openHost } from './mcp-host.ts';
 
 const review = { name: 'review', overrides: noOverrides };

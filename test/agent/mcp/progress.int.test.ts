@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { encodedName } from '../../src/mcp/tool-names.ts';
-import { stdioRecord } from '../pool/pool-samples.ts';
+import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
+import { stdioRecord } from './client/pool-samples.ts';
 import { callOf, inject, openHost } from './mcp-host.ts';
 
 it('the trail tells of a call’s progress, seldom and in numbers alone [pool.progress]', async () => {

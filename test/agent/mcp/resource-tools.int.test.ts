@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../src/base/json.ts';
-import type { InjectedTools } from '../../src/chat/injected-tools.ts';
-import type { ApprovalRequest } from '../../src/mcp/approval/decider.ts';
-import { GuestMcp } from '../../src/mcp/guest-mcp.ts';
-import { LIST_RESOURCES_TOOL, READ_RESOURCE_TOOL } from '../../src/mcp/resource-tools.ts';
-import { encodedName } from '../../src/mcp/tool-names.ts';
+import type { ApprovalRequest } from '../../../src/agent/approvals/decider.ts';
+import type { InjectedTools } from '../../../src/agent/chat/injected-tools.ts';
+import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
+import { LIST_RESOURCES_TOOL, READ_RESOURCE_TOOL } from '../../../src/agent/mcp/resource-tools.ts';
+import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
+import type { JsonObject } from '../../../src/base/json.ts';
+import { sampleRecord } from '../../server/records/record-samples.ts';
 import { taskWith } from '../policy/policy-samples.ts';
-import { stdioRecord } from '../pool/pool-samples.ts';
-import { sampleRecord } from '../protocol/record-samples.ts';
+import { stdioRecord } from './client/pool-samples.ts';
 import { inject, namesOf, never, openHost } from './mcp-host.ts';
 
 const notes = Object.freeze(['notes://notes/r*', 'notes://days/*']);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { stdioRecord } from '../pool/pool-samples.ts';
-import { inEnoughTime } from '../support/enough-time.ts';
-import { runFixture } from '../support/run-fixture.ts';
+import { inEnoughTime } from '../../support/enough-time.ts';
+import { runFixture } from '../../support/run-fixture.ts';
+import { stdioRecord } from './client/pool-samples.ts';
 import { openHost } from './mcp-host.ts';
 import { notingServer } from './noting-server.ts';
 

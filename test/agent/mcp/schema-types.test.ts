@@ -1,5 +1,5 @@
 import { describe, expectTypeOf, it } from 'vitest';
-import type { FromSchema, McpToolbox, ToolboxTool } from '../../src/index.ts';
+import type { FromSchema, McpToolbox, ToolboxTool } from '../../../src/index.ts';
 
 // tsc is what fails here; at run time these tests only have to load.
 type Of<Schema> = FromSchema<Schema>;

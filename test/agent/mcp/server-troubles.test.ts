@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { ServerTroubles } from '../../src/mcp/server-troubles.ts';
-import type { ServerStep } from '../../src/pool/server-entry.ts';
+import type { ServerStep } from '../../../src/agent/mcp/client/server-entry.ts';
+import { ServerTroubles } from '../../../src/agent/mcp/server-troubles.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import type { GuestMcp } from '../../src/mcp/guest-mcp.ts';
-import type { StopRecord } from '../../src/protocol/stop.ts';
-import { eventually, stdioRecord, tempDir } from '../pool/pool-samples.ts';
+import type { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
+import type { StopRecord } from '../../../src/server/records/stop.ts';
+import { eventually, stdioRecord, tempDir } from './client/pool-samples.ts';
 import { openHost } from './mcp-host.ts';
 
 const stop: StopRecord = {

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { errno } from '../../src/abi/errno.ts';
-import { eventually, stdioRecord } from '../pool/pool-samples.ts';
-import { epollWait, fdCommand, fdGet, newEpoll, setNonblocking, untilReady } from '../support/chat-calls.ts';
-import { hasPointers } from '../support/guest-binding.ts';
-import type { TestGuest } from '../support/test-guest.ts';
-import { until } from '../support/until.ts';
-import { useGuests } from '../support/use-guest.ts';
+import { errno } from '../../../src/runtime/abi/errno.ts';
+import { epollWait, fdCommand, fdGet, newEpoll, setNonblocking, untilReady } from '../../support/chat-calls.ts';
+import { hasPointers } from '../../support/guest-binding.ts';
+import type { TestGuest } from '../../support/test-guest.ts';
+import { until } from '../../support/until.ts';
+import { useGuests } from '../../support/use-guest.ts';
+import { eventually, stdioRecord } from './client/pool-samples.ts';
 import { errorCode, openServer, result, resultCode, submit, submitted } from './mcp-calls.ts';
 import { type McpHost, openHost } from './mcp-host.ts';
 import { notingServer } from './noting-server.ts';

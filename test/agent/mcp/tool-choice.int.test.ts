@@ -8,8 +8,8 @@ import {
   send,
   setParam,
   writeTool,
-} from '../support/chat-calls.ts';
-import { useGuests } from '../support/use-guest.ts';
+} from '../../support/chat-calls.ts';
+import { useGuests } from '../../support/use-guest.ts';
 import { echo, messagesOf, onHost, pid, tiny, toolsOf } from './chat-sends.ts';
 import { openHost } from './mcp-host.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { ToolEvents, type ToolInvocation } from '../../src/index.ts';
+import { ToolEvents, type ToolInvocation } from '../../../src/index.ts';
 
 const invocation: ToolInvocation = {
   source: 'native',

@@ -1,7 +1,7 @@
 import { dirname } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { McpToolbox, type ToolboxOptions } from '../../src/index.ts';
-import { fixture, startHttp } from '../pool/pool-samples.ts';
+import { McpToolbox, type ToolboxOptions } from '../../../src/index.ts';
+import { fixture, startHttp } from './client/pool-samples.ts';
 
 function toolbox(options: ToolboxOptions): McpToolbox {
   const made = new McpToolbox(options);

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import type { AuditEvent } from '../../src/audit/event.ts';
+import type { PoolLogEntry } from '../../../src/agent/mcp/client/pool-log.ts';
+import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
 import {
   McpConnectionError,
   McpSchemaError,
@@ -12,11 +13,10 @@ import {
   type ToolboxOptions,
   type ToolboxServer,
   type ToolInvocation,
-} from '../../src/index.ts';
-import { encodedName } from '../../src/mcp/tool-names.ts';
-import type { PoolLogEntry } from '../../src/pool/pool-log.ts';
-import { fixture, npmServer } from '../pool/pool-records.ts';
-import { eventually, processesWith, startHttp, tempDir } from '../pool/pool-samples.ts';
+} from '../../../src/index.ts';
+import type { AuditEvent } from '../../../src/server/audit/event.ts';
+import { fixture, npmServer } from './client/pool-records.ts';
+import { eventually, processesWith, startHttp, tempDir } from './client/pool-samples.ts';
 
 type Server = Partial<Omit<ToolboxServer, 'name' | 'transport'>>;
 

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../src/base/json.ts';
-import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
-import { encodedName } from '../../src/mcp/tool-names.ts';
-import { stdioRecord } from '../pool/pool-samples.ts';
+import type { ScriptTurn } from '../../../src/agent/chat/backends/script-schema.ts';
+import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
+import type { JsonObject } from '../../../src/base/json.ts';
 import {
   AUTO_TOOL_CALL,
   answer,
@@ -16,10 +15,11 @@ import {
   setNonblocking,
   setParam,
   writeTool,
-} from '../support/chat-calls.ts';
-import { hasCallbacks } from '../support/guest-binding.ts';
-import { useGuests } from '../support/use-guest.ts';
+} from '../../support/chat-calls.ts';
+import { hasCallbacks } from '../../support/guest-binding.ts';
+import { useGuests } from '../../support/use-guest.ts';
 import { call, callsThenDone, echo, fail, messagesOf, onHost, pid, tiny, toolMessages, toolsOf } from './chat-sends.ts';
+import { stdioRecord } from './client/pool-samples.ts';
 import { errorCode } from './mcp-calls.ts';
 import { openHost } from './mcp-host.ts';
 import { notingServer } from './noting-server.ts';

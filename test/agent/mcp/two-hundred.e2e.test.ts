@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { encodedName } from '../../src/mcp/tool-names.ts';
-import { eventually } from '../pool/pool-samples.ts';
-import { AUTO_TOOL_CALL, answer, newSession, setParam } from '../support/chat-calls.ts';
-import { runFixture } from '../support/run-fixture.ts';
-import { useGuests } from '../support/use-guest.ts';
+import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
+import { AUTO_TOOL_CALL, answer, newSession, setParam } from '../../support/chat-calls.ts';
+import { runFixture } from '../../support/run-fixture.ts';
+import { useGuests } from '../../support/use-guest.ts';
 import { call, callsThenDone, onHost, toolMessages } from './chat-sends.ts';
+import { eventually } from './client/pool-samples.ts';
 import { callOf, inject, type McpHost, openHost } from './mcp-host.ts';
 import { notingServer } from './noting-server.ts';
 

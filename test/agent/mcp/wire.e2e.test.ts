@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../src/base/json.ts';
-import { fixture, spearRun } from '../e2e/spear-run.ts';
+import type { JsonObject } from '../../../src/base/json.ts';
+import { fixture, spearRun } from '../../e2e/spear-run.ts';
 import { recordDir, recordOf, taskWith, taskWithMcp } from './mcp-run.ts';
 
 /** Everything that one run sent to the model, byte for byte. */

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../src/base/json.ts';
 import {
   type ApprovalRule,
   canDeny,
@@ -7,9 +6,10 @@ import {
   judge,
   noRules,
   type Verdict,
-} from '../../src/policy/approval-rules.ts';
-import { MAX_APPROVAL_RULES, parseApprovalRules } from '../../src/policy/approval-rules-parse.ts';
-import { parseTaskPolicy } from '../../src/policy/task-policy.ts';
+} from '../../../src/agent/policy/approval-rules.ts';
+import { MAX_APPROVAL_RULES, parseApprovalRules } from '../../../src/agent/policy/approval-rules-parse.ts';
+import { parseTaskPolicy } from '../../../src/agent/policy/task-policy.ts';
+import type { JsonObject } from '../../../src/base/json.ts';
 
 function rules(...given: object[]): readonly ApprovalRule[] {
   const parsed = parseApprovalRules(given);

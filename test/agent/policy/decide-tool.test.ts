@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { compilePatterns } from '../../src/policy/pattern.ts';
-import { aboutTool, decide } from '../../src/policy/walk.ts';
-import { sampleRecord } from '../protocol/record-samples.ts';
+import { compilePatterns } from '../../../src/agent/policy/pattern.ts';
+import { aboutTool, decide } from '../../../src/agent/policy/walk.ts';
+import { sampleRecord } from '../../server/records/record-samples.ts';
 import { anyPatterns, anySession, anyTask, anyTool, sessionWith, taskWith } from './policy-samples.ts';
 
 type Lists = { toolAllowlist?: string[] | null; toolDenylist?: string[] };

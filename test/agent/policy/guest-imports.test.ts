@@ -15,14 +15,14 @@ function loadedFrom(entry: URL, loaded = new Set<string>()): Set<string> {
 }
 
 it('session parameters are checked in the guest thread without loading a library', () => {
-  const loaded = [...loadedFrom(new URL('../../src/protocol/mcp-params.ts', import.meta.url))];
+  const loaded = [...loadedFrom(new URL('../../../src/runtime/port/mcp-params.ts', import.meta.url))];
   expect(loaded.some((module) => module.endsWith('/pattern-list.ts'))).toBe(true);
   expect(loaded.filter((module) => !module.startsWith('file:'))).toEqual([]);
 });
 
 it('no part of policy loads the schema library', () => {
   for (const name of ['effective-set', 'walk', 'task-policy', 'policy-hash']) {
-    const loaded = loadedFrom(new URL(`../../src/policy/${name}.ts`, import.meta.url));
+    const loaded = loadedFrom(new URL(`../../../src/agent/policy/${name}.ts`, import.meta.url));
     expect(loaded.has('zod')).toBe(false);
   }
 });

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
-import { wordsFor } from '../../src/policy/layer-words.ts';
-import { aboutCall, aboutServer, explain } from '../../src/policy/walk.ts';
-import { registryWith, sessionWith, taskWith } from '../policy/policy-samples.ts';
-import { sampleRecord } from '../protocol/record-samples.ts';
+import { wordsFor } from '../../../src/agent/policy/layer-words.ts';
+import { aboutCall, aboutServer, explain } from '../../../src/agent/policy/walk.ts';
+import { sampleRecord } from '../../server/records/record-samples.ts';
+import { registryWith, sessionWith, taskWith } from './policy-samples.ts';
 
 it('every denial has a fix, and nothing else has [explain.layers]', () => {
   const task = taskWith({ enabled: false, defaultServerIds: ['other'], toolDenylist: ['*'], toolAllowlist: [] });

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { compilePattern, compilePatterns } from '../../src/policy/pattern.ts';
-import { cpuMs } from '../support/cpu-time.ts';
+import { compilePattern, compilePatterns } from '../../../src/agent/policy/pattern.ts';
+import { cpuMs } from '../../support/cpu-time.ts';
 
 /** The rules in the plainest form there is: a table over both texts, character by character. */
 function referenceMatch(pattern: string, name: string): boolean {

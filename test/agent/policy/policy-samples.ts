@@ -1,7 +1,7 @@
 import fc from 'fast-check';
-import type { RegistryView, SessionPolicy, TaskPolicy } from '../../src/protocol/policy-layers.ts';
-import { initialSession, noLists, noToolSearch } from '../../src/protocol/policy-layers.ts';
-import { sampleRecord } from '../protocol/record-samples.ts';
+import type { RegistryView, SessionPolicy, TaskPolicy } from '../../../src/runtime/port/policy-layers.ts';
+import { initialSession, noLists, noToolSearch } from '../../../src/runtime/port/policy-layers.ts';
+import { sampleRecord } from '../../server/records/record-samples.ts';
 
 export function taskWith(fields: Partial<TaskPolicy> = {}): TaskPolicy {
   const { defaultServerIds = [] } = fields;

@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { effectiveSet } from '../../src/policy/effective-set.ts';
-import { policyHash } from '../../src/policy/policy-hash.ts';
-import { profileOf } from '../../src/policy/profile-checks.ts';
-import { parseTaskPolicy } from '../../src/policy/task-policy.ts';
-import { aboutCall, aboutServer, aboutTool, decide, explain, firstDenial } from '../../src/policy/walk.ts';
-import type { RegistryView, TaskPolicy } from '../../src/protocol/policy-layers.ts';
-import { type McpProfile, noOverrides, type ProfileOverrides } from '../../src/protocol/profile.ts';
-import { sampleProfile } from '../protocol/profile-samples.ts';
-import { sampleRecord } from '../protocol/record-samples.ts';
+import { effectiveSet } from '../../../src/agent/policy/effective-set.ts';
+import { policyHash } from '../../../src/agent/policy/policy-hash.ts';
+import { profileOf } from '../../../src/agent/policy/profile-checks.ts';
+import { parseTaskPolicy } from '../../../src/agent/policy/task-policy.ts';
+import { aboutCall, aboutServer, aboutTool, decide, explain, firstDenial } from '../../../src/agent/policy/walk.ts';
+import type { RegistryView, TaskPolicy } from '../../../src/runtime/port/policy-layers.ts';
+import { type McpProfile, noOverrides, type ProfileOverrides } from '../../../src/server/records/profile.ts';
+import { sampleProfile } from '../../server/records/profile-samples.ts';
+import { sampleRecord } from '../../server/records/record-samples.ts';
 import { anyPatterns, anyRegistry, anyTool, sessionWith, taskWith } from './policy-samples.ts';
 
 const records = {

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { type ActiveStops, stopOfCall, stopOfRun, stopText } from '../../src/policy/stops.ts';
-import { decideCall } from '../../src/policy/walk.ts';
-import type { StopEffect, StopRecord, StopScope } from '../../src/protocol/stop.ts';
-import { stopKind } from '../../src/protocol/stop-kind.ts';
-import { stopToWire, wireToStopInput } from '../../src/protocol/stop-wire.ts';
-import { sampleRecord } from '../protocol/record-samples.ts';
+import { type ActiveStops, stopOfCall, stopOfRun, stopText } from '../../../src/agent/policy/stops.ts';
+import { decideCall } from '../../../src/agent/policy/walk.ts';
+import type { StopEffect, StopRecord, StopScope } from '../../../src/server/records/stop.ts';
+import { stopKind } from '../../../src/server/records/stop-kind.ts';
+import { stopToWire, wireToStopInput } from '../../../src/server/records/stop-wire.ts';
+import { sampleRecord } from '../../server/records/record-samples.ts';
 import { taskWith } from './policy-samples.ts';
 
 const NODE = 'worker-3:node-1';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../src/base/json.ts';
-import { parseTaskPolicy } from '../../src/policy/task-policy.ts';
-import { disabledTask, initialSession, noToolSearch } from '../../src/protocol/policy-layers.ts';
+import { parseTaskPolicy } from '../../../src/agent/policy/task-policy.ts';
+import type { JsonObject } from '../../../src/base/json.ts';
+import { disabledTask, initialSession, noToolSearch } from '../../../src/runtime/port/policy-layers.ts';
 
 function issuesOf(config: JsonObject): string[] {
   const parsed = parseTaskPolicy(config);

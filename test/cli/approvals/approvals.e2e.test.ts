@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { boundCall, deskAt, listed, questionOf, waiting } from '../../sms/approvals/asking-node.ts';
-import { startTestSms, stopAll } from '../../sms/running-sms.ts';
+import { boundCall, deskAt, listed, questionOf, waiting } from '../../agent/approvals/service/asking-node.ts';
+import { startTestSms, stopAll } from '../../registry/running-sms.ts';
 import { builtCommand } from '../../support/built-command.ts';
 import { as, runSpear } from '../spear/run-spear.ts';
 

@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { auditKey } from '../../../src/audit/key.ts';
-import { auditJson } from '../../../src/audit/line-json.ts';
-import { filesOf, newTrail, numbered, openWriter, samples, smsSamples } from '../../audit/audit-samples.ts';
-import { eventually } from '../../pool/pool-samples.ts';
+import { auditKey } from '../../../src/server/audit/key.ts';
+import { auditJson } from '../../../src/server/audit/line-json.ts';
+import { eventually } from '../../agent/mcp/client/pool-samples.ts';
+import { filesOf, newTrail, numbered, openWriter, samples, smsSamples } from '../../server/audit/audit-samples.ts';
 
 // Every command is a process of its own, and a busy machine starts those slowly.
 vi.setConfig({ testTimeout: 60_000 });

@@ -1,6 +1,6 @@
 import { type ChildProcess, execFile } from 'node:child_process';
 import { join } from 'node:path';
-import type { Finding } from '../../../src/doctor/finding.ts';
+import type { Finding } from '../../../src/cli/doctor/finding.ts';
 import { projectNode, root, scratch } from '../../e2e/spear-run.ts';
 
 const command = join(root, 'bin/spear.cjs');

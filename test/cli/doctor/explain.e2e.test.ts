@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import type { Finding } from '../../../src/doctor/finding.ts';
+import type { Finding } from '../../../src/cli/doctor/finding.ts';
+import { fileWith, recordDir, recordOf, taskWith, taskWithMcp } from '../../agent/mcp/mcp-run.ts';
 import { fixture, scratch } from '../../e2e/spear-run.ts';
-import { fileWith, recordDir, recordOf, taskWith, taskWithMcp } from '../../mcp/mcp-run.ts';
-import { startTestSms, stopAll } from '../../sms/running-sms.ts';
+import { startTestSms, stopAll } from '../../registry/running-sms.ts';
 import { all, one, spear } from './doctor-run.ts';
 
 // Every command is a process of its own, and a busy machine starts those slowly.

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { headerOf, journalWith, newFile, recordTools, SECRET, scratch } from '../../journal/recorded-runs.ts';
+import { headerOf, journalWith, newFile, recordTools, SECRET, scratch } from '../../runtime/durable/recorded-runs.ts';
 import { builtCommand } from '../../support/built-command.ts';
 
 const tools = newFile();

@@ -2,10 +2,10 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { main } from '../../../src/cli/spear/main.ts';
-import type { RunRecord } from '../../../src/protocol/run.ts';
-import { stopAll, temporaryDirectory } from '../../sms/running-sms.ts';
-import { fixture } from '../../sms/tasks/task-calls.ts';
-import { startNode } from '../../spearlet/started-spearlet.ts';
+import type { RunRecord } from '../../../src/server/records/run.ts';
+import { startNode } from '../../node/started-spearlet.ts';
+import { stopAll, temporaryDirectory } from '../../registry/running-sms.ts';
+import { fixture } from '../../registry/tasks/task-calls.ts';
 
 beforeEach(() => {
   vi.stubEnv('XDG_STATE_HOME', temporaryDirectory());

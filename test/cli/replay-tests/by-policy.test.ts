@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import type { ReadJournal } from '../../src/journal/read-journal.ts';
-import { judgeByPolicy } from '../../src/judge/by-policy.ts';
-import type { PolicyOfRun } from '../../src/judge/changed-policy.ts';
-import { noRules } from '../../src/policy/approval-rules.ts';
-import { parseTaskPolicy } from '../../src/policy/task-policy.ts';
-import type { JournalRecord } from '../../src/protocol/journal.ts';
-import type { TaskPolicy } from '../../src/protocol/policy-layers.ts';
-import { sampleRecord } from '../protocol/record-samples.ts';
+import { noRules } from '../../../src/agent/policy/approval-rules.ts';
+import { parseTaskPolicy } from '../../../src/agent/policy/task-policy.ts';
+import { judgeByPolicy } from '../../../src/cli/replay-tests/by-policy.ts';
+import type { PolicyOfRun } from '../../../src/cli/replay-tests/changed-policy.ts';
+import type { JournalRecord } from '../../../src/runtime/durable/journal.ts';
+import type { ReadJournal } from '../../../src/runtime/durable/read-journal.ts';
+import type { TaskPolicy } from '../../../src/runtime/port/policy-layers.ts';
+import { sampleRecord } from '../../server/records/record-samples.ts';
 
 function taskOf(config: Parameters<typeof parseTaskPolicy>[0]): TaskPolicy {
   const parsed = parseTaskPolicy({ 'mcp.enabled': true, ...config });

@@ -1,10 +1,10 @@
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { NO_BLOCK, sealBlock } from '../../src/journal/chain.ts';
-import { readJournal } from '../../src/journal/read-journal.ts';
-import { type JudgeOptions, judgeJournals } from '../../src/judge/judge-journals.ts';
-import { runFixture } from '../support/run-fixture.ts';
+import { type JudgeOptions, judgeJournals } from '../../../src/cli/replay-tests/judge-journals.ts';
+import { NO_BLOCK, sealBlock } from '../../../src/runtime/durable/chain.ts';
+import { readJournal } from '../../../src/runtime/durable/read-journal.ts';
+import { runFixture } from '../../support/run-fixture.ts';
 import { fixture, RecordedCorpus } from './recorded-corpus.ts';
 
 const corpus = new RecordedCorpus();

@@ -1,4 +1,4 @@
-import type { ApprovalRequest } from '../../../src/mcp/approval/decider.ts';
+import type { ApprovalRequest } from '../../../src/agent/approvals/decider.ts';
 
 export interface AskedSample {
   readonly request: ApprovalRequest;

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { auditJson } from '../../../src/audit/line-json.ts';
 import { parseTailFlags } from '../../../src/cli/audit/tail.ts';
 import { readCommandLine } from '../../../src/cli/command-line.ts';
 import { spearProgram } from '../../../src/cli/spear/table.ts';
 import { UsageError } from '../../../src/cli/usage-error.ts';
-import { samples } from '../../audit/audit-samples.ts';
+import { auditJson } from '../../../src/server/audit/line-json.ts';
+import { samples } from '../../server/audit/audit-samples.ts';
 
 const now = new Date('2026-02-03T12:00:00.000Z');
 const minutesAgo = (minutes: number) => new Date(now.getTime() - minutes * 60_000);

@@ -1,12 +1,12 @@
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
-import { rotatedFiles } from '../../../src/audit/rotation.ts';
-import { verifyTrail } from '../../../src/audit/verify.ts';
-import { auditLines, trailLines } from '../../audit/audit-schema.ts';
+import { rotatedFiles } from '../../../src/server/audit/rotation.ts';
+import { verifyTrail } from '../../../src/server/audit/verify.ts';
+import { eventually } from '../../agent/mcp/client/pool-samples.ts';
+import { recordDir, recordOf, script, taskWithMcp } from '../../agent/mcp/mcp-run.ts';
 import { Cli, fixture, scratch, spearRun } from '../../e2e/spear-run.ts';
-import { recordDir, recordOf, script, taskWithMcp } from '../../mcp/mcp-run.ts';
-import { eventually } from '../../pool/pool-samples.ts';
+import { auditLines, trailLines } from '../../server/audit/audit-schema.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import type { Question } from '../../../src/agent/mcp/client/elicitation/question.ts';
 import { createElicitationPrompt, MAX_WRONG_ENTRIES } from '../../../src/cli/run/elicitation-prompt.ts';
 import { PLAIN_TEXT } from '../../../src/cli/run/prompt-terminal.ts';
-import type { Question } from '../../../src/pool/elicitation/question.ts';
 import { until } from '../../support/until.ts';
 import { elicitationOf, formOf, questionOf } from './elicitation-samples.ts';
 import { FakeTerminal } from './fake-terminal.ts';

@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
-import type { StoredLogin } from '../../../src/pool/oauth/login-store.ts';
+import type { StoredLogin } from '../../../src/agent/mcp/client/oauth/login-store.ts';
+import { consentInBrowser, startProtectedServer } from '../../agent/mcp/client/oauth/protected-server.ts';
+import { tempDir } from '../../agent/mcp/client/pool-samples.ts';
 import { fixture } from '../../e2e/spear-run.ts';
-import { consentInBrowser, startProtectedServer } from '../../pool/oauth/protected-server.ts';
-import { tempDir } from '../../pool/pool-samples.ts';
 import { builtCommand } from '../../support/built-command.ts';
 
 interface Command {

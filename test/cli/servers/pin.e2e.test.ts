@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { afterEach, expect, it, vi } from 'vitest';
-import { fixture, sandboxOf } from '../../pool/pool-records.ts';
-import { startTestSms, stopAll, temporaryDirectory } from '../../sms/running-sms.ts';
+import { fixture, sandboxOf } from '../../agent/mcp/client/pool-records.ts';
+import { startTestSms, stopAll, temporaryDirectory } from '../../registry/running-sms.ts';
 import { as, runSpear } from '../spear/run-spear.ts';
 
 vi.setConfig({ testTimeout: 120_000 });

@@ -3,9 +3,9 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { nextMessage, OriginalClient } from '../../sms/original-client.ts';
-import { onStop, stopAll, temporaryDirectory } from '../../sms/running-sms.ts';
-import { spawnSms } from '../../sms/sms-process.ts';
+import { nextMessage, OriginalClient } from '../../registry/original-client.ts';
+import { onStop, stopAll, temporaryDirectory } from '../../registry/running-sms.ts';
+import { spawnSms } from '../../registry/sms-process.ts';
 import { builtCommand } from '../../support/built-command.ts';
 import { selfSigned } from '../../support/certificates.ts';
 

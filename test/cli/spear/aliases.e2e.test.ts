@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { describe, expect, it, vi } from 'vitest';
 import { fixture } from '../../e2e/spear-run.ts';
-import { temporaryDirectory } from '../../sms/running-sms.ts';
+import { temporaryDirectory } from '../../registry/running-sms.ts';
 import { builtCommand } from '../../support/built-command.ts';
 import { runSpear } from './run-spear.ts';
 

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import type { TestSms } from '../../sms/running-sms.ts';
+import type { TestSms } from '../../registry/running-sms.ts';
 import { builtCommand } from '../../support/built-command.ts';
 
 const entry = builtCommand('spear');

@@ -3,10 +3,10 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import type { ReportedState } from '../../../src/registry/node-report.ts';
-import { fixture, sandboxOf } from '../../pool/pool-records.ts';
-import { fsRecord, startTestSms, stopAll, temporaryDirectory } from '../../sms/running-sms.ts';
-import { spawnSms } from '../../sms/sms-process.ts';
+import type { ReportedState } from '../../../src/registry-client/node-report.ts';
+import { fixture, sandboxOf } from '../../agent/mcp/client/pool-records.ts';
+import { fsRecord, startTestSms, stopAll, temporaryDirectory } from '../../registry/running-sms.ts';
+import { spawnSms } from '../../registry/sms-process.ts';
 import { selfSigned } from '../../support/certificates.ts';
 import { as, runSpear as run } from './run-spear.ts';
 
@@ -231,7 +231,7 @@ describe('exit codes', () => {
 
 it('finds the registry of this user and its token by itself', async () => {
   const state = temporaryDirectory();
-  const { spawnSms } = await import('../../sms/sms-process.ts');
+  const { spawnSms } = await import('../../registry/sms-process.ts');
   await spawnSms(['--grpc', '127.0.0.1:0', '--http', '127.0.0.1:0'], { XDG_STATE_HOME: state });
   const { code, stdout } = await run(['servers', 'ls', '--json'], { XDG_STATE_HOME: state });
   expect(code).toBe(0);

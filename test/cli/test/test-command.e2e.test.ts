@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { fixture, RecordedCorpus } from '../../judge/recorded-corpus.ts';
 import { builtCommand } from '../../support/built-command.ts';
+import { fixture, RecordedCorpus } from '../replay-tests/recorded-corpus.ts';
 
 const corpus = new RecordedCorpus();
 afterAll(() => rmSync(corpus.folder, { recursive: true, force: true }));

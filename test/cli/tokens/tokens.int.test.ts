@@ -2,7 +2,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, it, vi } from 'vitest';
 import { main } from '../../../src/cli/spear/main.ts';
-import { startTestSms, stopAll, type TestSms, temporaryDirectory } from '../../sms/running-sms.ts';
+import { startTestSms, stopAll, type TestSms, temporaryDirectory } from '../../registry/running-sms.ts';
 
 afterEach(async () => {
   vi.restoreAllMocks();

@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, w
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { RunRecord } from '../../../src/protocol/run.ts';
+import type { RunRecord } from '../../../src/server/records/run.ts';
 import { builtCommand } from '../../support/built-command.ts';
 import { NodeLives, writeNodeFolder } from '../../torture/node/node-life.ts';
 

@@ -2,12 +2,12 @@ import { createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { expect, it, onTestFinished } from 'vitest';
 import { httpLimitSpecs } from '../../../src/config/http-limits.ts';
-import { CallerLimits } from '../../../src/sms/http/caller-limits.ts';
-import type { Identity } from '../../../src/sms/people/identity.ts';
-import { nodeListener } from '../../../src/spearlet/http/node-listener.ts';
-import type { NodeRoute } from '../../../src/spearlet/http/node-route.ts';
-import type { NodeAccess } from '../../../src/spearlet/node-access.ts';
-import { NodeMetrics } from '../../../src/spearlet/node-metrics.ts';
+import { nodeListener } from '../../../src/node/http/node-listener.ts';
+import type { NodeRoute } from '../../../src/node/http/node-route.ts';
+import type { NodeAccess } from '../../../src/node/node-access.ts';
+import { NodeMetrics } from '../../../src/node/node-metrics.ts';
+import { CallerLimits } from '../../../src/server/http/caller-limits.ts';
+import type { Identity } from '../../../src/server/identity/identity.ts';
 import { until } from '../../support/until.ts';
 
 const ann: Identity = { name: 'ann', roles: ['viewer'], namespace: '*', mayReadJournals: false, expiresAtMs: null };

@@ -1,8 +1,8 @@
 import type { HandlerContext } from '@connectrpc/connect';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { approvalService } from '../../../src/sms/grpc/approval-service.ts';
-import { asCaller } from '../../../src/sms/trail/caller.ts';
-import { type OpenedQueue, openQueue } from '../approvals/open-queue.ts';
+import { approvalService } from '../../../src/registry/grpc/approval-service.ts';
+import { asCaller } from '../../../src/server/identity/caller.ts';
+import { type OpenedQueue, openQueue } from '../../agent/approvals/service/open-queue.ts';
 
 const HEARTBEAT_MS = 5_000;
 

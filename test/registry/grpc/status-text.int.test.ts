@@ -1,7 +1,7 @@
 import { Code, createClient } from '@connectrpc/connect';
 import { createGrpcTransport } from '@connectrpc/connect-node';
 import { afterEach, expect, it } from 'vitest';
-import { ApprovalService } from '../../../src/protocol/generated/sms/approval_pb.ts';
+import { ApprovalService } from '../../../src/generated/proto/sms/approval_pb.ts';
 import { startTestSms, stopAll } from '../running-sms.ts';
 
 afterEach(stopAll);

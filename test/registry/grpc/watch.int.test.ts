@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import type { RegistryEvent } from '../../../src/protocol/record-events.ts';
-import { isHeartbeat, type RegistryWatchItem } from '../../../src/registry/source.ts';
+import { isHeartbeat, type RegistryWatchItem } from '../../../src/registry-client/source.ts';
+import type { RegistryEvent } from '../../../src/server/records/record-events.ts';
 import { nextMessage, OriginalClient, status } from '../original-client.ts';
 import { fsRecord, onStop, startTestSms, stopAll, type TestSms } from '../running-sms.ts';
 

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { APPROVALS_PATH, approvalsRoutes } from '../../../src/sms/http/approvals-routes.ts';
-import type { HttpCall } from '../../../src/sms/http/http-call.ts';
-import { asCaller } from '../../../src/sms/trail/caller.ts';
-import { type OpenedQueue, openQueue } from '../approvals/open-queue.ts';
+import { APPROVALS_PATH, approvalsRoutes } from '../../../src/registry/routes/approvals-routes.ts';
+import type { HttpCall } from '../../../src/server/http/http-call.ts';
+import { asCaller } from '../../../src/server/identity/caller.ts';
+import { type OpenedQueue, openQueue } from '../../agent/approvals/service/open-queue.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

@@ -6,8 +6,8 @@ import type {
   LiveJson,
   RecordCheckJson,
   SummaryJson,
-} from '../../../src/protocol/console-api.ts';
-import { toolListReport } from '../../../src/registry/tool-list-report.ts';
+} from '../../../src/registry/console-api.ts';
+import { toolListReport } from '../../../src/registry-client/tool-list-report.ts';
 import { fsRecord, startTestSms, stopAll, type TestSms } from '../running-sms.ts';
 
 afterEach(stopAll);

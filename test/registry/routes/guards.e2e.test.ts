@@ -1,7 +1,7 @@
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { hostProblem, originProblem } from '../../../src/sms/http/origin-check.ts';
+import { hostProblem, originProblem } from '../../../src/server/http/origin-check.ts';
 import { fsRecord, startTestSms, stopAll, type TestSms } from '../running-sms.ts';
 
 afterEach(stopAll);

@@ -2,9 +2,9 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
-import { type NodeReport, NodeReporter } from '../../../src/registry/node-report.ts';
-import { parseExposition } from '../../metrics/exposition.ts';
-import { sandboxOf } from '../../pool/pool-records.ts';
+import { type NodeReport, NodeReporter } from '../../../src/registry-client/node-report.ts';
+import { sandboxOf } from '../../agent/mcp/client/pool-records.ts';
+import { parseExposition } from '../../server/telemetry/exposition.ts';
 import { OriginalClient } from '../original-client.ts';
 import { fsRecord, onStop, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../running-sms.ts';
 

@@ -1,5 +1,5 @@
 import { afterEach, expect, it } from 'vitest';
-import { createToken } from '../people/token-calls.ts';
+import { createToken } from '../../server/identity/token-calls.ts';
 import { onStop, startTestSms, stopAll } from '../running-sms.ts';
 
 afterEach(stopAll);

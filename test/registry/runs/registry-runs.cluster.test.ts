@@ -5,13 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { RunRecord } from '../../../src/protocol/run.ts';
+import type { RunRecord } from '../../../src/server/records/run.ts';
+import { runInterface, SPIN } from '../../server/routes/run-interface.ts';
 import { builtCommand } from '../../support/built-command.ts';
 import { useNats } from '../../support/engines/use-engine.ts';
 import { NodeLives, writeNodeFolder } from '../../torture/node/node-life.ts';
 import { stopAll } from '../running-sms.ts';
 import { type SmsProcess, spawnSms } from '../sms-process.ts';
-import { runInterface, SPIN } from './run-interface.ts';
 
 // Two registries and two nodes that share one queue, each a process of its own.
 

@@ -1,8 +1,8 @@
 import { readdirSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
-import { Blobs } from '../../../src/tasks/blobs.ts';
-import { createToken } from '../people/token-calls.ts';
+import { Blobs } from '../../../src/server/tasks/blobs.ts';
+import { createToken } from '../../server/identity/token-calls.ts';
 import { startTestSms, stopAll, temporaryDirectory } from '../running-sms.ts';
 import { applyTask, hello, helloSha256, putBlob } from './task-calls.ts';
 

@@ -1,11 +1,11 @@
 import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { openSqliteStore } from '../../../src/sms/store/sqlite-store.ts';
-import { openSmsTasks } from '../../../src/sms/tasks/open-tasks.ts';
-import { noTrail } from '../../../src/sms/trail/sms-trail.ts';
+import { openSmsTasks } from '../../../src/registry/tasks/open-tasks.ts';
+import { noTrail } from '../../../src/server/audit/sms-trail.ts';
+import { openSqliteStore } from '../../../src/server/store/sqlite-store.ts';
+import { createToken } from '../../server/identity/token-calls.ts';
 import { OriginalClient } from '../original-client.ts';
-import { createToken } from '../people/token-calls.ts';
 import { startTestSms, stopAll, type TestSms, temporaryDirectory } from '../running-sms.ts';
 import { applyTask, fixture, hello, helloSha256, putBlob } from './task-calls.ts';
 

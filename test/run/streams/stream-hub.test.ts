@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { HostReply } from '../../../src/protocol/port.ts';
 import { StreamHub } from '../../../src/run/streams/stream-hub.ts';
+import type { HostReply } from '../../../src/runtime/port/port.ts';
 import { connectFakeClient, FakeClient, frame } from '../../support/stream-client.ts';
 
 const KIB_128 = 128 * 1024;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { abiVersion, type Call, calls, coreParams } from '../../src/abi/calls.ts';
-import { errno, errnoNames, Failure, fail } from '../../src/abi/errno.ts';
-import { hostcalls } from '../../src/hostcalls/all.ts';
+import { abiVersion, type Call, calls, coreParams } from '../../../src/runtime/abi/calls.ts';
+import { errno, errnoNames, Failure, fail } from '../../../src/runtime/abi/errno.ts';
+import { hostcalls } from '../../../src/runtime/guest/hostcalls/all.ts';
 
 const rows = calls as readonly Call[];
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { checkParam, numberParams } from '../../src/abi/chat-params.ts';
-import { HAND_BACK, newSession, recv, send, setParam } from '../support/chat-calls.ts';
-import { useGuests } from '../support/use-guest.ts';
+import { checkParam, numberParams } from '../../../src/runtime/abi/chat-params.ts';
+import { HAND_BACK, newSession, recv, send, setParam } from '../../support/chat-calls.ts';
+import { useGuests } from '../../support/use-guest.ts';
 
 const openGuest = useGuests();
 

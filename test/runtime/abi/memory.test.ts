@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { GuestMemory } from '../../src/abi/memory.ts';
+import { GuestMemory } from '../../../src/runtime/abi/memory.ts';
 
 const PAGE = 65_536;
 

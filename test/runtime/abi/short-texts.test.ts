@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { SHORT_TEXT_BYTES, ShortTexts } from '../../src/abi/short-texts.ts';
+import { SHORT_TEXT_BYTES, ShortTexts } from '../../../src/runtime/abi/short-texts.ts';
 
 describe('short texts', () => {
   it('are decoded once while they stay the same', () => {

@@ -1,14 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { componentEmbed, componentNew } from '@bytecodealliance/jco-transpile/wasm-tools';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { abiVersion, type Call, calls } from '../../src/abi/calls.ts';
-import { errnoNames } from '../../src/abi/errno.ts';
-import { interfaceName, type WitFunction, witErrnos, witFunctions, witPackage } from '../../src/abi/wit.ts';
-import { readComponent } from '../../src/load/component/component-binary.ts';
-import { linkComponent } from '../../src/load/component/link-component.ts';
-import { type DeclaredItems, typeText } from '../../src/load/component/type-scope.ts';
+import { abiVersion, type Call, calls } from '../../../src/runtime/abi/calls.ts';
+import { errnoNames } from '../../../src/runtime/abi/errno.ts';
+import { interfaceName, type WitFunction, witErrnos, witFunctions, witPackage } from '../../../src/runtime/abi/wit.ts';
+import { readComponent } from '../../../src/runtime/wasm/component/component-binary.ts';
+import { linkComponent } from '../../../src/runtime/wasm/component/link-component.ts';
+import { type DeclaredItems, typeText } from '../../../src/runtime/wasm/component/type-scope.ts';
 
-const wit = readFileSync(new URL('../../wit/spear.wit', import.meta.url), 'utf8');
+const wit = readFileSync(new URL('../../../wit/spear.wit', import.meta.url), 'utf8');
 const lines = wit.split('\n');
 
 /** What wasm-tools reads in the file: the imports of a component that has all of a world. */

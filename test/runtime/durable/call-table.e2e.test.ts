@@ -2,11 +2,19 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { type Call, calls, type Param } from '../../src/abi/calls.ts';
-import { readJournal } from '../../src/journal/read-journal.ts';
-import { type EventKind, parseEvents } from '../../src/protocol/journal-events.ts';
-import { runFixture } from '../support/run-fixture.ts';
-import { BIG, guestModule, LENGTH, number, sessionWithTool, setLength, text } from '../torture/guests/guest-module.ts';
+import { type Call, calls, type Param } from '../../../src/runtime/abi/calls.ts';
+import { readJournal } from '../../../src/runtime/durable/read-journal.ts';
+import { type EventKind, parseEvents } from '../../../src/runtime/port/journal-events.ts';
+import { runFixture } from '../../support/run-fixture.ts';
+import {
+  BIG,
+  guestModule,
+  LENGTH,
+  number,
+  sessionWithTool,
+  setLength,
+  text,
+} from '../../torture/guests/guest-module.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'spear-call-table-'));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, it } from 'vitest';
-import { JOURNAL_FORMAT } from '../../src/protocol/journal.ts';
-import { builtCommand } from '../support/built-command.ts';
+import { JOURNAL_FORMAT } from '../../../src/runtime/durable/journal.ts';
+import { builtCommand } from '../../support/built-command.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'spear-formats-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const fixture = (path: string) => fileURLToPath(new URL(`../../fixtures/${path}`, import.meta.url));
+const fixture = (path: string) => fileURLToPath(new URL(`../../../fixtures/${path}`, import.meta.url));
 const key = 'the key of this fixture is no secret';
 const whole = 'tool sum {"a":2,"b":40} -> {"sum":42}\n2 + 40 = 42\n';
 

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { JournalFile } from '../../src/journal/journal-file.ts';
+import { JournalFile } from '../../../src/runtime/durable/journal-file.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'spear-empty-journal-'));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -4,16 +4,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { journalKey } from '../../src/journal/block-cipher.ts';
-import { NO_BLOCK, sealBlock } from '../../src/journal/chain.ts';
-import { JournalKeyMissing } from '../../src/journal/journal-error.ts';
-import { readJournal } from '../../src/journal/read-journal.ts';
-import { builtCommand } from '../support/built-command.ts';
+import { journalKey } from '../../../src/runtime/durable/block-cipher.ts';
+import { NO_BLOCK, sealBlock } from '../../../src/runtime/durable/chain.ts';
+import { JournalKeyMissing } from '../../../src/runtime/durable/journal-error.ts';
+import { readJournal } from '../../../src/runtime/durable/read-journal.ts';
+import { builtCommand } from '../../support/built-command.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'spear-encrypted-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const fixture = (path: string) => fileURLToPath(new URL(`../../fixtures/${path}`, import.meta.url));
+const fixture = (path: string) => fileURLToPath(new URL(`../../../fixtures/${path}`, import.meta.url));
 const file = join(folder, 'run.journal');
 const text = 'the key of these journals';
 const key = journalKey(text);

@@ -2,10 +2,10 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { readJournal } from '../../src/journal/read-journal.ts';
-import { Cli, fixture, projectNode, root, scratch, spearRun } from '../e2e/spear-run.ts';
-import { builtCommand } from '../support/built-command.ts';
-import { BIG, BIG_BYTES, call, drop, forever, guestModule, number } from '../torture/guests/guest-module.ts';
+import { readJournal } from '../../../src/runtime/durable/read-journal.ts';
+import { Cli, fixture, projectNode, root, scratch, spearRun } from '../../e2e/spear-run.ts';
+import { builtCommand } from '../../support/built-command.ts';
+import { BIG, BIG_BYTES, call, drop, forever, guestModule, number } from '../../torture/guests/guest-module.ts';
 
 const path = (name: string) => join(scratch, name);
 const hello = fixture('c/hello.wasm');

@@ -4,14 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { sealBlock } from '../../src/journal/chain.ts';
-import { readJournal } from '../../src/journal/read-journal.ts';
-import { builtCommand } from '../support/built-command.ts';
+import { sealBlock } from '../../../src/runtime/durable/chain.ts';
+import { readJournal } from '../../../src/runtime/durable/read-journal.ts';
+import { builtCommand } from '../../support/built-command.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'spear-journal-file-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const fixture = (path: string) => fileURLToPath(new URL(`../../fixtures/${path}`, import.meta.url));
+const fixture = (path: string) => fileURLToPath(new URL(`../../../fixtures/${path}`, import.meta.url));
 const file = join(folder, 'run.journal');
 
 function command(name: 'spear' | 'spear-run', ...args: string[]) {

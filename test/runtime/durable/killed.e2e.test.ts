@@ -3,9 +3,9 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { readJournal } from '../../src/journal/read-journal.ts';
-import { RecordedRun } from '../../src/journal/recorded-run.ts';
-import { Cli, type CliOptions, fixture, projectNode, scratch } from '../e2e/spear-run.ts';
+import { readJournal } from '../../../src/runtime/durable/read-journal.ts';
+import { RecordedRun } from '../../../src/runtime/durable/recorded-run.ts';
+import { Cli, type CliOptions, fixture, projectNode, scratch } from '../../e2e/spear-run.ts';
 
 const preload = fileURLToPath(new URL('kill-after.ts', import.meta.url));
 /** Many short runs, each with a server of its own. */

@@ -2,9 +2,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { readJournal } from '../../src/journal/read-journal.ts';
-import { GuestThreads } from '../../src/run/threads/guest-threads.ts';
-import { type FixtureOptions, runFixture } from '../support/run-fixture.ts';
+import { readJournal } from '../../../src/runtime/durable/read-journal.ts';
+import { GuestThreads } from '../../../src/runtime/host/guest-threads.ts';
+import { type FixtureOptions, runFixture } from '../../support/run-fixture.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'spear-journal-'));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -2,11 +2,11 @@ import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll } from 'vitest';
-import { openMcp, runGuest, scriptedBackend } from '../../src/index.ts';
-import { sealBlock } from '../../src/journal/chain.ts';
-import { readJournal } from '../../src/journal/read-journal.ts';
-import type { JournalHeader } from '../../src/protocol/journal.ts';
-import { fixture, tiny, withTiny } from '../library/fixtures.ts';
+import { openMcp, runGuest, scriptedBackend } from '../../../src/index.ts';
+import { sealBlock } from '../../../src/runtime/durable/chain.ts';
+import type { JournalHeader } from '../../../src/runtime/durable/journal.ts';
+import { readJournal } from '../../../src/runtime/durable/read-journal.ts';
+import { fixture, tiny, withTiny } from '../../library/fixtures.ts';
 
 export const scratch = mkdtempSync(join(tmpdir(), 'spear-timeline-'));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));

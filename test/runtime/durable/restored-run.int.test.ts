@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { openMcp, runGuest, scriptedBackend } from '../../src/index.ts';
-import { readJournal } from '../../src/journal/read-journal.ts';
-import { fixture, tiny, withTiny } from '../library/fixtures.ts';
+import { openMcp, runGuest, scriptedBackend } from '../../../src/index.ts';
+import { readJournal } from '../../../src/runtime/durable/read-journal.ts';
+import { fixture, tiny, withTiny } from '../../library/fixtures.ts';
 import { newFile, scratch } from './recorded-runs.ts';
 
 const turns = [

@@ -5,14 +5,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readJournal } from '../../src/journal/read-journal.ts';
-import { RecordedRun } from '../../src/journal/recorded-run.ts';
-import { builtCommand } from '../support/built-command.ts';
+import { readJournal } from '../../../src/runtime/durable/read-journal.ts';
+import { RecordedRun } from '../../../src/runtime/durable/recorded-run.ts';
+import { builtCommand } from '../../support/built-command.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'spear-resume-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const fixture = (path: string) => fileURLToPath(new URL(`../../fixtures/${path}`, import.meta.url));
+const fixture = (path: string) => fileURLToPath(new URL(`../../../fixtures/${path}`, import.meta.url));
 const trail = join(folder, 'trail');
 const mcpDir = join(folder, 'mcp.d');
 const whole = join(folder, 'whole.journal');

@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { runTask, scriptedBackend } from '../../src/index.ts';
-import { readJournal } from '../../src/journal/read-journal.ts';
-import { fixture } from '../library/fixtures.ts';
+import { runTask, scriptedBackend } from '../../../src/index.ts';
+import { readJournal } from '../../../src/runtime/durable/read-journal.ts';
+import { fixture } from '../../library/fixtures.ts';
 import { newFile, scratch } from './recorded-runs.ts';
 
 const call = (a: number, b: number) => ({ id: 'sum', name: 'sum', arguments: { a, b } });

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { Leash } from '../../src/guest/leash.ts';
+import { Leash } from '../../../src/runtime/guest/leash.ts';
 
 function onLeash() {
   const said: string[] = [];

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { SharedTape } from '../../src/guest/shared-tape.ts';
-import { MAX_OWED, MAX_UNDERWAY } from '../../src/protocol/guest-spec.ts';
+import { SharedTape } from '../../../src/runtime/guest/shared-tape.ts';
+import { MAX_OWED, MAX_UNDERWAY } from '../../../src/runtime/port/guest-spec.ts';
 
 function post(tape: SharedTape, chars: number): void {
   tape.waitFor(chars);

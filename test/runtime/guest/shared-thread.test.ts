@@ -2,21 +2,21 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { MessageChannel } from 'node:worker_threads';
 import { expect, it, onTestFinished } from 'vitest';
-import { sharedCounts } from '../../src/guest/binding/hostcall-counts.ts';
-import { SharedThread } from '../../src/guest/shared-thread.ts';
-import { ThreadPort } from '../../src/hostcalls/thread-port.ts';
-import type { GuestTerms } from '../../src/protocol/guest-spec.ts';
-import { parseEvents } from '../../src/protocol/journal-events.ts';
-import { compileLimits } from '../../src/protocol/limits.ts';
-import { disabledTask } from '../../src/protocol/policy-layers.ts';
-import type { HostReply, SharedThreadWord } from '../../src/protocol/port.ts';
-import { until } from '../support/until.ts';
+import { sharedCounts } from '../../../src/runtime/guest/binding/hostcall-counts.ts';
+import { ThreadPort } from '../../../src/runtime/guest/hostcalls/thread-port.ts';
+import { SharedThread } from '../../../src/runtime/guest/shared-thread.ts';
+import type { GuestTerms } from '../../../src/runtime/port/guest-spec.ts';
+import { parseEvents } from '../../../src/runtime/port/journal-events.ts';
+import { compileLimits } from '../../../src/runtime/port/limits.ts';
+import { disabledTask } from '../../../src/runtime/port/policy-layers.ts';
+import type { HostReply, SharedThreadWord } from '../../../src/runtime/port/port.ts';
+import { until } from '../../support/until.ts';
 
 const THREAD = 0;
 const GUEST = 1;
 /** Under which the clerk hears who comes and goes: its first. */
 const CTL = 1;
-const wasm = readFileSync(new URL('../../fixtures/c/test/clerk.wasm', import.meta.url));
+const wasm = readFileSync(new URL('../../../fixtures/c/test/clerk.wasm', import.meta.url));
 
 /** A thread that knows the clerk, which has a tape; what its guest says, and all that its tape has. */
 function threadWithClerk() {

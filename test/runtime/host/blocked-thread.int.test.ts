@@ -1,11 +1,11 @@
 import { parse } from '@bytecodealliance/jco-transpile/wasm-tools';
 import { expect, it, onTestFinished } from 'vitest';
-import type { PreparedModule } from '../../../src/load/prepare.ts';
-import { compileLimits } from '../../../src/protocol/limits.ts';
-import { disabledTask } from '../../../src/protocol/policy-layers.ts';
-import { GuestThreads } from '../../../src/run/threads/guest-threads.ts';
-import { seatingOf } from '../../../src/run/threads/seating.ts';
-import type { SharedGuestThread } from '../../../src/run/threads/shared-guest-thread.ts';
+import { GuestThreads } from '../../../src/runtime/host/guest-threads.ts';
+import { seatingOf } from '../../../src/runtime/host/seating.ts';
+import type { SharedGuestThread } from '../../../src/runtime/host/shared-guest-thread.ts';
+import { compileLimits } from '../../../src/runtime/port/limits.ts';
+import { disabledTask } from '../../../src/runtime/port/policy-layers.ts';
+import type { PreparedModule } from '../../../src/runtime/wasm/prepare.ts';
 import { until } from '../../support/until.ts';
 
 /** What no module that was admitted can do: it waits on the host's control page, and uses no processor time. */

@@ -1,9 +1,9 @@
 import { parse } from '@bytecodealliance/jco-transpile/wasm-tools';
 import { expect, it, onTestFinished } from 'vitest';
-import { compileLimits } from '../../../src/protocol/limits.ts';
-import { disabledTask } from '../../../src/protocol/policy-layers.ts';
-import { GuestThreads } from '../../../src/run/threads/guest-threads.ts';
-import { seatingOf } from '../../../src/run/threads/seating.ts';
+import { GuestThreads } from '../../../src/runtime/host/guest-threads.ts';
+import { seatingOf } from '../../../src/runtime/host/seating.ts';
+import { compileLimits } from '../../../src/runtime/port/limits.ts';
+import { disabledTask } from '../../../src/runtime/port/policy-layers.ts';
 import { until } from '../../support/until.ts';
 
 const limits = compileLimits({ turn_ms: 30_000 });

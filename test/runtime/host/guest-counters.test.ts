@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
-import { calls } from '../../../src/abi/calls.ts';
-import { COMPUTED_AT, COUNTERS } from '../../../src/guest/binding/hostcall-counts.ts';
-import { COUNTER_GUESTS } from '../../../src/protocol/thread-spec.ts';
-import { GuestCounters } from '../../../src/run/threads/guest-counters.ts';
+import { calls } from '../../../src/runtime/abi/calls.ts';
+import { COMPUTED_AT, COUNTERS } from '../../../src/runtime/guest/binding/hostcall-counts.ts';
+import { GuestCounters } from '../../../src/runtime/host/guest-counters.ts';
+import { COUNTER_GUESTS } from '../../../src/runtime/port/thread-spec.ts';
 
 it('each guest has its own counters, of which the next one in its place sees nothing', () => {
   const blocks: Float64Array[] = [];

@@ -1,8 +1,8 @@
 import { MessageChannel, receiveMessageOnPort } from 'node:worker_threads';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import type { GuestMessage, HostReply } from '../../src/protocol/port.ts';
-import { GuestPort } from '../../src/run/guest-port.ts';
-import { until } from '../support/until.ts';
+import { GuestPort } from '../../../src/runtime/host/guest-port.ts';
+import type { GuestMessage, HostReply } from '../../../src/runtime/port/port.ts';
+import { until } from '../../support/until.ts';
 
 const done = (body: string): HostReply => ['done', null, body, '{}'];
 const message = (call: number, body: string) => [7, call, 'done', null, body, '{}'];

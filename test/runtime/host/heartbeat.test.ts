@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { BEAT_MS, Heartbeat } from '../../../src/run/threads/heartbeat.ts';
+import { BEAT_MS, Heartbeat } from '../../../src/runtime/host/heartbeat.ts';
 
 const TURN_MS = 100;
 

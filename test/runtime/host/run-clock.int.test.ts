@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { expect, it, vi } from 'vitest';
-import { RunClock } from '../../src/run/run-clock.ts';
+import { RunClock } from '../../../src/runtime/host/run-clock.ts';
 
 const computedBy = (worker: Worker) => async () => {
   const { user, system } = await worker.cpuUsage();

@@ -1,17 +1,17 @@
 import { MessageChannel, type Worker } from 'node:worker_threads';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import type { PreparedModule } from '../../../src/load/prepare.ts';
-import { compileLimits } from '../../../src/protocol/limits.ts';
-import { disabledTask } from '../../../src/protocol/policy-layers.ts';
-import { turnsAt } from '../../../src/protocol/thread-spec.ts';
-import { SharedGuestThread } from '../../../src/run/threads/shared-guest-thread.ts';
-import type { TurnClock } from '../../../src/run/threads/turn-clock.ts';
+import { SharedGuestThread } from '../../../src/runtime/host/shared-guest-thread.ts';
+import type { TurnClock } from '../../../src/runtime/host/turn-clock.ts';
+import { compileLimits } from '../../../src/runtime/port/limits.ts';
+import { disabledTask } from '../../../src/runtime/port/policy-layers.ts';
+import { turnsAt } from '../../../src/runtime/port/thread-spec.ts';
+import type { PreparedModule } from '../../../src/runtime/wasm/prepare.ts';
 
 const { fail, boot } = vi.hoisted(() => {
   const failed = Promise.withResolvers<Error>();
   return { fail: failed.resolve, boot: { failed: failed.promise } };
 });
-vi.mock(import('../../../src/run/threads/guest-worker.ts'), async (original) => ({
+vi.mock(import('../../../src/runtime/host/guest-worker.ts'), async (original) => ({
   ...(await original()),
   sharedWorker: () => {
     const exited = Promise.withResolvers<void>();

@@ -1,6 +1,6 @@
 import { PassThrough, Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { StdinReader } from '../../src/run/stdin-reader.ts';
+import { StdinReader } from '../../../src/runtime/host/stdin-reader.ts';
 
 const text = (bytes: Uint8Array) => Buffer.from(bytes).toString();
 

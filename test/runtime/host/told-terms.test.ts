@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { GuestTerms } from '../../../src/protocol/guest-spec.ts';
-import { compileLimits } from '../../../src/protocol/limits.ts';
-import { disabledTask } from '../../../src/protocol/policy-layers.ts';
-import { ToldTerms } from '../../../src/run/threads/told-terms.ts';
+import { ToldTerms } from '../../../src/runtime/host/told-terms.ts';
+import type { GuestTerms } from '../../../src/runtime/port/guest-spec.ts';
+import { compileLimits } from '../../../src/runtime/port/limits.ts';
+import { disabledTask } from '../../../src/runtime/port/policy-layers.ts';
 
 const limits = compileLimits();
 const terms: GuestTerms = { args: ['guest'], limits, mcpTask: disabledTask, servesStreams: false, verbose: false };

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { compileLimits, limitNames, limitSpecs } from '../../src/protocol/limits.ts';
+import { compileLimits, limitNames, limitSpecs } from '../../../src/runtime/port/limits.ts';
 
 it('has a default for every limit, in its range and documented', () => {
   const limits = compileLimits();

@@ -1,10 +1,18 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { effectiveSet } from '../../src/policy/effective-set.ts';
-import { aboutTool, decide } from '../../src/policy/walk.ts';
-import { applyMcpParam, isMcpParam, mcpParamKeys } from '../../src/protocol/mcp-params.ts';
-import { initialSession } from '../../src/protocol/policy-layers.ts';
-import { anyIds, anyPatterns, anyRegistry, anyTask, anyTool, sessionWith, taskWith } from '../policy/policy-samples.ts';
+import { effectiveSet } from '../../../src/agent/policy/effective-set.ts';
+import { aboutTool, decide } from '../../../src/agent/policy/walk.ts';
+import { applyMcpParam, isMcpParam, mcpParamKeys } from '../../../src/runtime/port/mcp-params.ts';
+import { initialSession } from '../../../src/runtime/port/policy-layers.ts';
+import {
+  anyIds,
+  anyPatterns,
+  anyRegistry,
+  anyTask,
+  anyTool,
+  sessionWith,
+  taskWith,
+} from '../../agent/policy/policy-samples.ts';
 
 const task = taskWith({ defaultServerIds: ['fs'], allowedServerIds: ['fs', 'git'] });
 const before = sessionWith({ serverIds: ['fs'], toolDenylist: ['x'] }, task);

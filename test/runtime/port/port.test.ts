@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { PortViolation, parseGuestMessage } from '../../src/protocol/port.ts';
+import { PortViolation, parseGuestMessage } from '../../../src/runtime/port/port.ts';
 
 const delta = { messages: [['user', 'hi']], tools: [[1, '{}']], toolResults: [['a', 'b']], params: [['k', null]] };
 const empty = { messages: [], tools: [], toolResults: [], params: [] };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { readWholeFrame } from '../../src/protocol/stream-frame.ts';
-import { FrameSplitter } from '../../src/run/streams/frame-splitter.ts';
-import { frame } from '../support/stream-client.ts';
+import { FrameSplitter } from '../../../src/run/streams/frame-splitter.ts';
+import { readWholeFrame } from '../../../src/runtime/port/stream-frame.ts';
+import { frame } from '../../support/stream-client.ts';
 
 const patched = (change: (bytes: Buffer) => void, data = 'hello') => {
   const bytes = Buffer.from(frame(3, data));

@@ -1,11 +1,19 @@
 import { describe, expect, it } from 'vitest';
-import { ModuleError } from '../../src/abi/guest-module.ts';
-import { boundMemory } from '../../src/load/bound-memory.ts';
-import { readSections } from '../../src/load/wasm-binary.ts';
-import { compileLimits, type LimitName } from '../../src/protocol/limits.ts';
-import { forwarderModule } from '../support/forwarder.ts';
-import { fixtureBytes } from '../support/run-fixture.ts';
-import { encodeSections, type Limits, leb, limits, section, signedLeb, WasmModule } from '../support/wasm-encoder.ts';
+import { ModuleError } from '../../../src/runtime/abi/guest-module.ts';
+import { compileLimits, type LimitName } from '../../../src/runtime/port/limits.ts';
+import { boundMemory } from '../../../src/runtime/wasm/bound-memory.ts';
+import { readSections } from '../../../src/runtime/wasm/wasm-binary.ts';
+import { forwarderModule } from '../../support/forwarder.ts';
+import { fixtureBytes } from '../../support/run-fixture.ts';
+import {
+  encodeSections,
+  type Limits,
+  leb,
+  limits,
+  section,
+  signedLeb,
+  WasmModule,
+} from '../../support/wasm-encoder.ts';
 
 const PAGE = 65_536;
 const MIB = 1024 * 1024;

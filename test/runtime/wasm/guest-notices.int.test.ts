@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { guestNotices, toolsOutOfReach } from '../../src/load/guest-notices.ts';
-import { prepare } from '../../src/load/prepare.ts';
-import { compileLimits } from '../../src/protocol/limits.ts';
-import { fixtureBytes } from '../support/run-fixture.ts';
-import { withoutTable } from '../support/without-table.ts';
+import { compileLimits } from '../../../src/runtime/port/limits.ts';
+import { guestNotices, toolsOutOfReach } from '../../../src/runtime/wasm/guest-notices.ts';
+import { prepare } from '../../../src/runtime/wasm/prepare.ts';
+import { fixtureBytes } from '../../support/run-fixture.ts';
+import { withoutTable } from '../../support/without-table.ts';
 
 const prepared = async (bytes: Uint8Array | Promise<Uint8Array>) =>
   prepare(await bytes, { limits: compileLimits({}), allowUnknownImports: false });

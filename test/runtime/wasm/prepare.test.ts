@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Call, calls, coreParams } from '../../src/abi/calls.ts';
-import { ModuleError } from '../../src/abi/guest-module.ts';
-import { type PreparedModule, prepare } from '../../src/load/prepare.ts';
-import { compileLimits, type LimitName } from '../../src/protocol/limits.ts';
-import { forwarderModule } from '../support/forwarder.ts';
-import { fixtureBytes } from '../support/run-fixture.ts';
-import { runnable } from '../support/small-modules.ts';
-import { type ValueType, WasmModule } from '../support/wasm-encoder.ts';
+import { type Call, calls, coreParams } from '../../../src/runtime/abi/calls.ts';
+import { ModuleError } from '../../../src/runtime/abi/guest-module.ts';
+import { compileLimits, type LimitName } from '../../../src/runtime/port/limits.ts';
+import { type PreparedModule, prepare } from '../../../src/runtime/wasm/prepare.ts';
+import { forwarderModule } from '../../support/forwarder.ts';
+import { fixtureBytes } from '../../support/run-fixture.ts';
+import { runnable } from '../../support/small-modules.ts';
+import { type ValueType, WasmModule } from '../../support/wasm-encoder.ts';
 
 const tryPrepare = async (
   bytes: Uint8Array,

@@ -1,10 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ModuleError } from '../../src/abi/guest-module.ts';
-import { importTypes } from '../../src/load/import-types.ts';
-import { binaryKind, readSections, unsignedLeb, WasmReader, writeSections } from '../../src/load/wasm-binary.ts';
-import { runnable } from '../support/small-modules.ts';
-import { encodeSections, leb, section, signedLeb } from '../support/wasm-encoder.ts';
+import { ModuleError } from '../../../src/runtime/abi/guest-module.ts';
+import { importTypes } from '../../../src/runtime/wasm/import-types.ts';
+import {
+  binaryKind,
+  readSections,
+  unsignedLeb,
+  WasmReader,
+  writeSections,
+} from '../../../src/runtime/wasm/wasm-binary.ts';
+import { runnable } from '../../support/small-modules.ts';
+import { encodeSections, leb, section, signedLeb } from '../../support/wasm-encoder.ts';
 
 describe('numbers', () => {
   it('are read as they are written', () => {

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { argumentsShown, shapeOfArguments } from '../../src/audit/arguments.ts';
-import type { JsonValue } from '../../src/base/json.ts';
+import type { JsonValue } from '../../../src/base/json.ts';
+import { argumentsShown, shapeOfArguments } from '../../../src/server/audit/arguments.ts';
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
 

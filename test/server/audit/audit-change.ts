@@ -1,4 +1,4 @@
-import type { AuditEvent } from '../../src/audit/event.ts';
+import type { AuditEvent } from '../../../src/server/audit/event.ts';
 
 /** An event that can be told from the others, and that no trail ever folds. */
 export const change = (number: number) =>

@@ -1,6 +1,6 @@
 // A process that writes a trail and ends in the way that its first argument names: node audit-process.ts HOW FILE [COUNT [MAX_BYTES]]
 
-import { openRunAudit } from '../../src/cli/run/audit.ts';
+import { openRunAudit } from '../../../src/cli/run/audit.ts';
 import { change } from './audit-change.ts';
 
 const [how = '', file = '', count = '100', maxBytes = '0'] = process.argv.slice(2);

@@ -1,12 +1,12 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { AuditEvent } from '../../src/audit/event.ts';
-import { auditJson } from '../../src/audit/line-json.ts';
-import { originOf } from '../../src/audit/origin.ts';
-import { rotatedFiles } from '../../src/audit/rotation.ts';
-import { verifyTrail } from '../../src/audit/verify.ts';
-import { AuditWriter, type AuditWriterOptions } from '../../src/audit/writer.ts';
-import { tempDir } from '../pool/pool-samples.ts';
+import type { AuditEvent } from '../../../src/server/audit/event.ts';
+import { auditJson } from '../../../src/server/audit/line-json.ts';
+import { originOf } from '../../../src/server/audit/origin.ts';
+import { rotatedFiles } from '../../../src/server/audit/rotation.ts';
+import { verifyTrail } from '../../../src/server/audit/verify.ts';
+import { AuditWriter, type AuditWriterOptions } from '../../../src/server/audit/writer.ts';
+import { tempDir } from '../../agent/mcp/client/pool-samples.ts';
 import { trailLines } from './audit-schema.ts';
 
 const call = { session_id: 'chat-1', request_id: 'call_1', source: 'mcp', server_id: 'fs', tool_name: 'read' } as const;

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { AuditEvent, AuditFold, FoldedKind } from '../../src/audit/event.ts';
-import { Folding, foldedKind, foldLimits } from '../../src/audit/fold.ts';
+import type { AuditEvent, AuditFold, FoldedKind } from '../../../src/server/audit/event.ts';
+import { Folding, foldedKind, foldLimits } from '../../../src/server/audit/fold.ts';
 import { samples } from './audit-samples.ts';
 
 const denied: FoldedKind = {

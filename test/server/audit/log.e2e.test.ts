@@ -4,9 +4,14 @@ import { closeSync, constants, existsSync, openSync, readFileSync, statSync, wri
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type AuditLogOptions, MAX_GATHERED_EVENTS, MAX_QUEUED_CHARS, openAuditLog } from '../../src/audit/log.ts';
-import { verifyTrail } from '../../src/audit/verify.ts';
-import { eventually } from '../pool/pool-samples.ts';
+import {
+  type AuditLogOptions,
+  MAX_GATHERED_EVENTS,
+  MAX_QUEUED_CHARS,
+  openAuditLog,
+} from '../../../src/server/audit/log.ts';
+import { verifyTrail } from '../../../src/server/audit/verify.ts';
+import { eventually } from '../../agent/mcp/client/pool-samples.ts';
 import { change } from './audit-change.ts';
 import { eventsOf, filesOf, linesOf, newTrail, numbersOf, samples, verified } from './audit-samples.ts';
 

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ARGUMENT_BOUNDS, isSensitiveName, redactArguments } from '../../src/audit/redact-arguments.ts';
-import { isOrdinary, redactText, suspicious } from '../../src/audit/redact-text.ts';
-import type { JsonObject, JsonValue } from '../../src/base/json.ts';
-import { cpuMs } from '../support/cpu-time.ts';
+import type { JsonObject, JsonValue } from '../../../src/base/json.ts';
+import { ARGUMENT_BOUNDS, isSensitiveName, redactArguments } from '../../../src/server/audit/redact-arguments.ts';
+import { isOrdinary, redactText, suspicious } from '../../../src/server/audit/redact-text.ts';
+import { cpuMs } from '../../support/cpu-time.ts';
 
 const MARK = '[redacted]';
 const secret = 'hunter2-and-more';

@@ -1,8 +1,8 @@
 import { appendFileSync, copyFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { sha256 } from '../../src/audit/chain.ts';
-import { auditKey } from '../../src/audit/key.ts';
-import { verifyTrail } from '../../src/audit/verify.ts';
+import { sha256 } from '../../../src/server/audit/chain.ts';
+import { auditKey } from '../../../src/server/audit/key.ts';
+import { verifyTrail } from '../../../src/server/audit/verify.ts';
 import { filesOf, newTrail, numbered, openWriter, verified } from './audit-samples.ts';
 
 const range = (from: number, to: number) => Array.from({ length: to - from }, (_, index) => from + index);

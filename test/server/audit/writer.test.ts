@@ -10,7 +10,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { auditJson } from '../../src/audit/line-json.ts';
+import { auditJson } from '../../../src/server/audit/line-json.ts';
 import {
   eventsOf,
   filesOf,

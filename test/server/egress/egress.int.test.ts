@@ -3,11 +3,11 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buildConnector } from 'undici';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type IpAddress, parseAddress, parseBlock } from '../../src/base/ip-block.ts';
-import { EgressDenied, EgressRules, REGISTRY_ADDRESSES } from '../../src/pool/egress.ts';
-import { specialKind } from '../../src/pool/egress-address.ts';
-import { checkedLookup, guardedConnector, type Lookup } from '../../src/pool/egress-connector.ts';
-import { call, fixture, httpRecord, openPool, startHttp, textOf } from './pool-samples.ts';
+import { type IpAddress, parseAddress, parseBlock } from '../../../src/base/ip-block.ts';
+import { EgressDenied, EgressRules, REGISTRY_ADDRESSES } from '../../../src/server/egress/egress.ts';
+import { specialKind } from '../../../src/server/egress/egress-address.ts';
+import { checkedLookup, guardedConnector, type Lookup } from '../../../src/server/egress/egress-connector.ts';
+import { call, fixture, httpRecord, openPool, startHttp, textOf } from '../../agent/mcp/client/pool-samples.ts';
 
 const strict = new EgressRules({ allowAddresses: REGISTRY_ADDRESSES });
 /** The host of a url, as the parser of urls leaves it. */
@@ -303,7 +303,7 @@ describe('an HTTP server of MCP', () => {
   });
 
   it('that is reached by a redirect is checked like any other [egress.redirect]', async () => {
-    const { createHttpClient } = await import('../../src/pool/http-client.ts');
+    const { createHttpClient } = await import('../../../src/server/egress/http-client.ts');
     const client = await createHttpClient(new EgressRules({ allowAddresses: ['127.0.0.1'] }));
     onTestFinished(() => client.close());
     const server = createServer((request, response) =>

@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { type HttpLimits, httpLimitSpecs } from '../../../src/config/http-limits.ts';
-import { CallerLimits } from '../../../src/sms/http/caller-limits.ts';
-import type { HttpProblem } from '../../../src/sms/http/problem.ts';
+import { CallerLimits } from '../../../src/server/http/caller-limits.ts';
+import type { HttpProblem } from '../../../src/server/http/problem.ts';
 
 const MIB = 1024 * 1024;
 const defaults = Object.fromEntries(Object.entries(httpLimitSpecs).map(([name, spec]) => [name, spec.default]));

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, Socket } from 'node:net';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import { fewConnections, startHttpServer } from '../../../src/sms/http/http-server.ts';
+import { fewConnections, startHttpServer } from '../../../src/server/http/http-server.ts';
 
 it('probes the peer of an upgraded connection, which no request timeout ends', async () => {
   const probes = vi.spyOn(Socket.prototype, 'setKeepAlive');

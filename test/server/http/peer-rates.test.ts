@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { PeerGate } from '../../src/sms/peer-gate.ts';
-import { PeerRates } from '../../src/sms/peer-rates.ts';
+import { PeerGate } from '../../../src/server/http/peer-gate.ts';
+import { PeerRates } from '../../../src/server/http/peer-rates.ts';
 
 it('lets a peer do a second’s worth at once, then so much a second, each by itself', () => {
   let now = 0;

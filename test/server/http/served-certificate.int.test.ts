@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { connect } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { LOOK_MS } from '../../src/sms/served-certificate.ts';
-import { runningNode } from '../spearlet/running-node.ts';
-import { type Certificate, selfSigned } from '../support/certificates.ts';
-import { startTestSms, stopAll } from './running-sms.ts';
+import { LOOK_MS } from '../../../src/server/http/served-certificate.ts';
+import { runningNode } from '../../node/running-node.ts';
+import { startTestSms, stopAll } from '../../registry/running-sms.ts';
+import { type Certificate, selfSigned } from '../../support/certificates.ts';
 
 const DAY_MS = 86_400_000;
 let folder = '';

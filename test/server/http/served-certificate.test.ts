@@ -2,8 +2,8 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { LOOK_MS, ServedCertificate } from '../../src/sms/served-certificate.ts';
-import { type Certificate, selfSigned } from '../support/certificates.ts';
+import { LOOK_MS, ServedCertificate } from '../../../src/server/http/served-certificate.ts';
+import { type Certificate, selfSigned } from '../../support/certificates.ts';
 
 const DAY_MS = 86_400_000;
 let folder = '';

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
-import { PeopleAccess } from '../../../src/sms/people/access.ts';
-import { FileTokens } from '../../../src/sms/people/file-tokens.ts';
-import { Sessions } from '../../../src/sms/people/sessions.ts';
-import { Validity } from '../../../src/sms/people/validity.ts';
+import { PeopleAccess } from '../../../src/server/identity/access.ts';
+import { FileTokens } from '../../../src/server/identity/file-tokens.ts';
+import { Sessions } from '../../../src/server/identity/sessions.ts';
+import { Validity } from '../../../src/server/identity/validity.ts';
 
 const [admin, node] = ['a'.repeat(40), 'n'.repeat(40)];
 const validity = new Validity();

@@ -1,10 +1,17 @@
 import { readFileSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, describe, expect, it } from 'vitest';
-import { RegistryDesk } from '../../../src/mcp/approval/registry-desk.ts';
-import { APPROVALS, boundCall, decide, deskAt, questionOf, waiting } from '../approvals/asking-node.ts';
-import { approverRule } from '../approvals/open-queue.ts';
-import { onStop, startTestSms, stopAll, type TestSms } from '../running-sms.ts';
+import { RegistryDesk } from '../../../src/agent/approvals/registry-desk.ts';
+import {
+  APPROVALS,
+  boundCall,
+  decide,
+  deskAt,
+  questionOf,
+  waiting,
+} from '../../agent/approvals/service/asking-node.ts';
+import { approverRule } from '../../agent/approvals/service/open-queue.ts';
+import { onStop, startTestSms, stopAll, type TestSms } from '../../registry/running-sms.ts';
 
 afterEach(stopAll);
 

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { type Role, roles } from '../../../src/protocol/people.ts';
-import { type Identity, mayName, type Permission, refusal } from '../../../src/sms/people/identity.ts';
+import { type Identity, mayName, type Permission, refusal } from '../../../src/server/identity/identity.ts';
+import { type Role, roles } from '../../../src/server/records/permissions.ts';
 
 const somebody = (role: Role, namespace = '*'): Identity => ({
   name: 'somebody',

@@ -1,11 +1,11 @@
 import type { ConnectRouter } from '@connectrpc/connect';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Health } from '../../../src/protocol/generated/grpc/health/v1/health_pb.ts';
-import { type Role, roles } from '../../../src/protocol/people.ts';
-import { type GrpcListenerOptions, grpcListener } from '../../../src/sms/grpc/grpc-listener.ts';
-import { methodNeeds } from '../../../src/sms/grpc/method-needs.ts';
-import { type Identity, type Need, refusal } from '../../../src/sms/people/identity.ts';
-import { fsRecord, startTestSms, stopAll, type TestSms } from '../running-sms.ts';
+import { Health } from '../../../src/generated/proto/grpc/health/v1/health_pb.ts';
+import { type GrpcListenerOptions, grpcListener } from '../../../src/registry/grpc/grpc-listener.ts';
+import { methodNeeds } from '../../../src/registry/grpc/method-needs.ts';
+import { type Identity, type Need, refusal } from '../../../src/server/identity/identity.ts';
+import { type Role, roles } from '../../../src/server/records/permissions.ts';
+import { fsRecord, startTestSms, stopAll, type TestSms } from '../../registry/running-sms.ts';
 import { callMethod, rawGrpc } from './raw-grpc.ts';
 import { createToken, tokensPath } from './token-calls.ts';
 

@@ -1,5 +1,5 @@
 import { type ClientHttp2Session, connect, constants } from 'node:http2';
-import { onStop } from '../running-sms.ts';
+import { onStop } from '../../registry/running-sms.ts';
 
 /** A connection of its own to the gRPC side. */
 export function rawGrpc(address: string): ClientHttp2Session {

@@ -1,4 +1,4 @@
-import type { HttpAnswer, TestSms } from '../running-sms.ts';
+import type { HttpAnswer, TestSms } from '../../registry/running-sms.ts';
 
 export const tokensPath = '/admin/api/tokens';
 

@@ -1,17 +1,17 @@
 import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { StoreStamps } from '../../../src/protocol/record-kind.ts';
-import { tokenKind, tokenUseKind } from '../../../src/protocol/token-kind.ts';
-import { NamedTokens } from '../../../src/sms/people/named-tokens.ts';
-import { digestOf, newTokenText } from '../../../src/sms/people/token-text.ts';
-import { TokenUses } from '../../../src/sms/people/token-uses.ts';
-import { Validity } from '../../../src/sms/people/validity.ts';
-import { createMemoryStoreOf } from '../../../src/sms/store/memory-store.ts';
-import type { RegistryStore } from '../../../src/sms/store/store.ts';
-import { linesOf } from '../../audit/audit-samples.ts';
+import { NamedTokens } from '../../../src/server/identity/named-tokens.ts';
+import { digestOf, newTokenText } from '../../../src/server/identity/token-text.ts';
+import { TokenUses } from '../../../src/server/identity/token-uses.ts';
+import { Validity } from '../../../src/server/identity/validity.ts';
+import type { StoreStamps } from '../../../src/server/records/record-kind.ts';
+import { tokenKind, tokenUseKind } from '../../../src/server/records/token-kind.ts';
+import { createMemoryStoreOf } from '../../../src/server/store/memory-store.ts';
+import type { RegistryStore } from '../../../src/server/store/store.ts';
+import { fsRecord, startTestSms, stopAll, type TestSms } from '../../registry/running-sms.ts';
 import { inEnoughTime } from '../../support/enough-time.ts';
-import { fsRecord, startTestSms, stopAll, type TestSms } from '../running-sms.ts';
+import { linesOf } from '../audit/audit-samples.ts';
 import { askForToken, createToken, tokensPath } from './token-calls.ts';
 
 afterEach(stopAll);

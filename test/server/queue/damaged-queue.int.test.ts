@@ -2,8 +2,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { EmbeddedQueue } from '../../src/queue/embedded/embedded-queue.ts';
-import { TaskStore } from '../../src/spearlet/task-store.ts';
+import { TaskStore } from '../../../src/node/task-store.ts';
+import { EmbeddedQueue } from '../../../src/server/queue/embedded/embedded-queue.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'spear-damaged-'));
 afterAll(() => rmSync(folder, { recursive: true }));

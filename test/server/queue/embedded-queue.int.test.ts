@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { EmbeddedQueue } from '../../src/queue/embedded/embedded-queue.ts';
+import { EmbeddedQueue } from '../../../src/server/queue/embedded/embedded-queue.ts';
 import { newRun, queueContract } from './queue-contract.ts';
 
 const folders: string[] = [];

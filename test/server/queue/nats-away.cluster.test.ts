@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { openNats } from '../../src/queue/nats/connect.ts';
-import { NatsQueue } from '../../src/queue/nats/nats-queue.ts';
-import { useNats } from '../support/engines/use-engine.ts';
-import { until } from '../support/until.ts';
+import { openNats } from '../../../src/server/queue/nats/connect.ts';
+import { NatsQueue } from '../../../src/server/queue/nats/nats-queue.ts';
+import { useNats } from '../../support/engines/use-engine.ts';
+import { until } from '../../support/until.ts';
 import { clearStreams } from './nats-clusters.ts';
 import { newRun } from './queue-contract.ts';
 

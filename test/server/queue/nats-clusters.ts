@@ -1,8 +1,8 @@
 import { jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
-import type { Cluster } from '../../scripts/engines/member.ts';
-import { NatsQueue } from '../../src/queue/nats/nats-queue.ts';
-import type { Claim, Line } from '../../src/queue/run-queue.ts';
+import type { Cluster } from '../../../scripts/engines/member.ts';
+import { NatsQueue } from '../../../src/server/queue/nats/nats-queue.ts';
+import type { Claim, Line } from '../../../src/server/queue/run-queue.ts';
 
 /** Ends during no test, however busy the machine is. */
 export const LEASE_MS = 60_000;

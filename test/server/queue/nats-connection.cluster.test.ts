@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { openNats } from '../../src/queue/nats/connect.ts';
-import { NatsQueue } from '../../src/queue/nats/nats-queue.ts';
-import { useNats } from '../support/engines/use-engine.ts';
-import { fastest } from '../support/fastest.ts';
-import { CutConnections } from '../torture/cluster/cut-connections.ts';
+import { openNats } from '../../../src/server/queue/nats/connect.ts';
+import { NatsQueue } from '../../../src/server/queue/nats/nats-queue.ts';
+import { useNats } from '../../support/engines/use-engine.ts';
+import { fastest } from '../../support/fastest.ts';
+import { CutConnections } from '../../torture/cluster/cut-connections.ts';
 import { clearStreams, nextClaim } from './nats-clusters.ts';
 import { newRun } from './queue-contract.ts';
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { NatsQueue } from '../../src/queue/nats/nats-queue.ts';
-import { useNats } from '../support/engines/use-engine.ts';
+import type { NatsQueue } from '../../../src/server/queue/nats/nats-queue.ts';
+import { useNats } from '../../support/engines/use-engine.ts';
 import { clearStreams, nextClaim, openQueue } from './nats-clusters.ts';
 import { newRun, success } from './queue-contract.ts';
 

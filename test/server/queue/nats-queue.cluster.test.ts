@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { useNats } from '../support/engines/use-engine.ts';
+import { useNats } from '../../support/engines/use-engine.ts';
 import { clearStreams, LEASE_MS, nextClaim, openQueue } from './nats-clusters.ts';
 import { newRun, queueContract } from './queue-contract.ts';
 

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { Claim, Line, NewRun, RunEnding, RunQueue } from '../../src/queue/run-queue.ts';
+import type { Claim, Line, NewRun, RunEnding, RunQueue } from '../../../src/server/queue/run-queue.ts';
 
 /** What every engine of a queue must do. */
 export interface QueueUnderTest {

@@ -1,6 +1,6 @@
 import type { NatsConnection } from '@nats-io/transport-node';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { PROBE_MS, probeStorage, QueueHealth } from '../../src/queue/nats/queue-health.ts';
+import { PROBE_MS, probeStorage, QueueHealth } from '../../../src/server/queue/nats/queue-health.ts';
 
 /** What users are promised: docs/cluster.md, "Guarantees". */
 const NOTICED_MS = 5_000;

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { newEntry, parseEntry } from '../../src/queue/nats/run-entries.ts';
+import { newEntry, parseEntry } from '../../../src/server/queue/nats/run-entries.ts';
 
 const run = {
   ...{ id: 'r1', namespace: 'team-a', task: 'agent', revision: 1, wasm: '0'.repeat(64), pool: 'default' },

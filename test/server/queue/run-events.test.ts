@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { AllRunEvents, lifeOf, type RunEvent, type RunNews } from '../../src/queue/run-events.ts';
+import { AllRunEvents, lifeOf, type RunEvent, type RunNews } from '../../../src/server/queue/run-events.ts';
 
 const statuses = (events: readonly RunEvent[]) => events.map(({ data }) => JSON.parse(data) as string);
 

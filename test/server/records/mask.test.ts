@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { MASK, maskRecord, maskValue, unmask } from '../../src/sms/mask.ts';
-import { maskArguments, maskUrl } from '../../src/sms/mask-value.ts';
-import { sampleRecord } from '../protocol/record-samples.ts';
+import { MASK, maskRecord, maskValue, unmask } from '../../../src/server/records/mask.ts';
+import { maskArguments, maskUrl } from '../../../src/server/records/mask-value.ts';
+import { sampleRecord } from './record-samples.ts';
 
 it.each([
   ['', ''],

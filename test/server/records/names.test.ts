@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
-import { checkTaskRecord } from '../../src/config/task/schema.ts';
-import { isNamespace } from '../../src/protocol/people.ts';
-import { isServerId } from '../../src/protocol/record.ts';
-import { taskKind } from '../../src/protocol/task-kind.ts';
-import { isTokenName } from '../../src/protocol/token-kind.ts';
+import { checkTaskRecord } from '../../../src/config/task/schema.ts';
+import { isNamespace } from '../../../src/server/records/permissions.ts';
+import { isServerId } from '../../../src/server/records/record.ts';
+import { taskKind } from '../../../src/server/records/task-kind.ts';
+import { isTokenName } from '../../../src/server/records/token-kind.ts';
 
 const inherited = Object.getOwnPropertyNames(Object.prototype);
 

@@ -1,5 +1,5 @@
-import type { McpProfile } from '../../src/protocol/profile.ts';
-import { parseProfile } from '../../src/protocol/profile-kind.ts';
+import type { McpProfile } from '../../../src/server/records/profile.ts';
+import { parseProfile } from '../../../src/server/records/profile-kind.ts';
 
 /** A profile with the given fields; the rest are defaults. */
 export function sampleProfile(name: string, fields: Partial<McpProfile> = {}): McpProfile {

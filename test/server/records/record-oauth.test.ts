@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { parseRecord } from '../../src/protocol/record-parse.ts';
-import { recordToWire, upsertToInput, wireToInput } from '../../src/protocol/record-wire.ts';
-import { referencedNames } from '../../src/secrets/references.ts';
-import { maskRecord } from '../../src/sms/mask.ts';
+import { maskRecord } from '../../../src/server/records/mask.ts';
+import { parseRecord } from '../../../src/server/records/record-parse.ts';
+import { recordToWire, upsertToInput, wireToInput } from '../../../src/server/records/record-wire.ts';
+import { referencedNames } from '../../../src/server/secrets/references.ts';
 import { sampleRecord } from './record-samples.ts';
 
 const machine = { grant: 'client_credentials', client_id: 'me', client_secret: 'env:MCP_SECRET' };

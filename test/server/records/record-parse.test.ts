@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { ParseOptions } from '../../src/protocol/record-kind.ts';
-import { budgetRanges, recordLimits } from '../../src/protocol/record-limits.ts';
-import { parseRecord } from '../../src/protocol/record-parse.ts';
+import type { ParseOptions } from '../../../src/server/records/record-kind.ts';
+import { budgetRanges, recordLimits } from '../../../src/server/records/record-limits.ts';
+import { parseRecord } from '../../../src/server/records/record-parse.ts';
 
 const stdio = { server_id: 'fs', transport: 'stdio', stdio: { command: 'npx' }, allowed_tools: ['*'] };
 const http = {

@@ -7,7 +7,7 @@ import {
   McpRegistryService,
   UpsertMcpServerRequestSchema,
   WatchMcpServersRequestSchema,
-} from '../../src/protocol/generated/sms/mcp_registry_pb.ts';
+} from '../../../src/generated/proto/sms/mcp_registry_pb.ts';
 import {
   McpApprovalPolicySchema,
   McpBudgetsSchema,
@@ -15,9 +15,9 @@ import {
   McpServerRecordSchema,
   McpStdioConfigSchema,
   McpTransportSchema,
-} from '../../src/protocol/generated/sms/mcp_server_record_pb.ts';
-import { parseRecord } from '../../src/protocol/record-parse.ts';
-import { recordToWire, upsertToInput, wireToInput } from '../../src/protocol/record-wire.ts';
+} from '../../../src/generated/proto/sms/mcp_server_record_pb.ts';
+import { parseRecord } from '../../../src/server/records/record-parse.ts';
+import { recordToWire, upsertToInput, wireToInput } from '../../../src/server/records/record-wire.ts';
 import { sampleRecord } from './record-samples.ts';
 
 const word = fc.stringMatching(/^[A-Za-z][A-Za-z0-9]{0,8}$/);

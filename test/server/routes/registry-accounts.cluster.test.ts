@@ -5,18 +5,18 @@ import { Kvm } from '@nats-io/kv';
 import { connect, credsAuthenticator } from '@nats-io/transport-node';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadSmsConfig } from '../../../src/config/sms/sms-config.ts';
-import type { RunRecord } from '../../../src/protocol/run.ts';
-import { openNats } from '../../../src/queue/nats/connect.ts';
-import { NatsQueue } from '../../../src/queue/nats/nats-queue.ts';
-import { RUNS_BUCKET } from '../../../src/queue/nats/subjects.ts';
-import { Secret } from '../../../src/secrets/secret.ts';
-import { nextClaim } from '../../queue/nats-clusters.ts';
-import { success } from '../../queue/queue-contract.ts';
+import { openNats } from '../../../src/server/queue/nats/connect.ts';
+import { NatsQueue } from '../../../src/server/queue/nats/nats-queue.ts';
+import { RUNS_BUCKET } from '../../../src/server/queue/nats/subjects.ts';
+import type { RunRecord } from '../../../src/server/records/run.ts';
+import { Secret } from '../../../src/server/secrets/secret.ts';
+import { onStop, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../../registry/running-sms.ts';
+import { applyTask, hello, putBlob } from '../../registry/tasks/task-calls.ts';
 import { newAuthority } from '../../support/certificates.ts';
 import { natsAccounts } from '../../support/engines/nats-accounts.ts';
 import { useNats } from '../../support/engines/use-engine.ts';
-import { onStop, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../running-sms.ts';
-import { applyTask, hello, putBlob } from '../tasks/task-calls.ts';
+import { nextClaim } from '../queue/nats-clusters.ts';
+import { success } from '../queue/queue-contract.ts';
 
 // One registry for two teams, each with an account of its own on NATS.
 

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import type { RunRecord } from '../../../src/protocol/run.ts';
+import type { RunRecord } from '../../../src/server/records/run.ts';
 import type { NodeAnswer } from '../../torture/node/node-life.ts';
 
 const hello = '/v1/namespaces/default/tasks/hello/runs';

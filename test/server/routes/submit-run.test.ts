@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { QueueError } from '../../../src/queue/run-queue.ts';
-import type { HttpProblem } from '../../../src/sms/http/problem.ts';
-import type { RunCall } from '../../../src/sms/runs/run-route.ts';
-import { retry, type SubmitDeps, submit } from '../../../src/sms/runs/submit-run.ts';
+import type { HttpProblem } from '../../../src/server/http/problem.ts';
+import { QueueError } from '../../../src/server/queue/run-queue.ts';
+import type { RunCall } from '../../../src/server/routes/run-route.ts';
+import { retry, type SubmitDeps, submit } from '../../../src/server/routes/submit-run.ts';
 
 const live = { revision: 1, wasm: 'a'.repeat(64), pool: 'default', retry: { max_attempts: 3 } };
 

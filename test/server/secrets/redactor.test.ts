@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { knownSecrets, Redactor, redactStrings } from '../../src/secrets/redactor.ts';
-import { Secret } from '../../src/secrets/secret.ts';
+import { knownSecrets, Redactor, redactStrings } from '../../../src/server/secrets/redactor.ts';
+import { Secret } from '../../../src/server/secrets/secret.ts';
 
 const base64 = (text: string, encoding: 'base64' | 'base64url' = 'base64') => Buffer.from(text).toString(encoding);
 const SECRET = 'canary/9+Q value';

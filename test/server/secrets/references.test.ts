@@ -4,14 +4,14 @@ import {
   mayReferToVariable,
   modelKeyNames,
   type ReferencePolicy,
-} from '../../src/secrets/reference-policy.ts';
+} from '../../../src/server/secrets/reference-policy.ts';
 import {
   parseAuthRef,
   type ReferenceLookup,
   referencedNames,
   resolveReferences,
-} from '../../src/secrets/references.ts';
-import { sampleRecord } from '../protocol/record-samples.ts';
+} from '../../../src/server/secrets/references.ts';
+import { sampleRecord } from '../records/record-samples.ts';
 
 const ref = (inner: string) => `\${ENV:${inner}}`;
 

@@ -3,8 +3,8 @@ import { chmodSync, chownSync, mkdtempSync, rmSync, symlinkSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { loadHostConfig } from '../../src/config/host/host-config.ts';
-import { MAX_SECRET_FILE_BYTES, readSecretFile } from '../../src/secrets/secret-file.ts';
+import { loadHostConfig } from '../../../src/config/host/host-config.ts';
+import { MAX_SECRET_FILE_BYTES, readSecretFile } from '../../../src/server/secrets/secret-file.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'spear-secret-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

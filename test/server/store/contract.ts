@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import type { RegistryEvent } from '../../../src/protocol/record-events.ts';
-import type { RegistryStore } from '../../../src/sms/store/store.ts';
-import { sampleRecord } from '../../protocol/record-samples.ts';
+import type { RegistryEvent } from '../../../src/server/records/record-events.ts';
+import type { RegistryStore } from '../../../src/server/store/store.ts';
+import { sampleRecord } from '../records/record-samples.ts';
 
 export interface ContractOptions {
   readonly keptChanges?: number;

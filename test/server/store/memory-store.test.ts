@@ -1,4 +1,4 @@
-import { createMemoryStore } from '../../../src/sms/store/memory-store.ts';
+import { createMemoryStore } from '../../../src/server/store/memory-store.ts';
 import { describeStore } from './contract.ts';
 
 describeStore('memory', async (options) => createMemoryStore(options));

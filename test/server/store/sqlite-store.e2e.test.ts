@@ -7,11 +7,11 @@ import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { McpServerRecord } from '../../../src/protocol/record.ts';
-import { restoreSqliteStore } from '../../../src/sms/store/sqlite-backup.ts';
-import { openSqliteStore } from '../../../src/sms/store/sqlite-store.ts';
-import { sampleProfile } from '../../protocol/profile-samples.ts';
-import { sampleRecord } from '../../protocol/record-samples.ts';
+import type { McpServerRecord } from '../../../src/server/records/record.ts';
+import { restoreSqliteStore } from '../../../src/server/store/sqlite-backup.ts';
+import { openSqliteStore } from '../../../src/server/store/sqlite-store.ts';
+import { sampleProfile } from '../records/profile-samples.ts';
+import { sampleRecord } from '../records/record-samples.ts';
 import { describeStore } from './contract.ts';
 
 let directory = '';
@@ -97,7 +97,7 @@ describe('a registry file', () => {
     const store = openSqliteStore(path);
     const script = `import(process.argv[1]).then(({ openSqliteStore }) => openSqliteStore(process.argv[2])).then(
       () => console.log('opened'), (error) => console.log(error.message))`;
-    const module = fileURLToPath(new URL('../../../src/sms/store/sqlite-store.ts', import.meta.url));
+    const module = fileURLToPath(new URL('../../../src/server/store/sqlite-store.ts', import.meta.url));
     const child = spawn(process.execPath, ['-e', script, module, path], { stdio: ['ignore', 'pipe', 'inherit'] });
     const [line] = await once(createInterface(child.stdout), 'line');
     expect(line).toBe(`${path} is in use by another process`);

@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { expect, it } from 'vitest';
-import type { RegistryEvent } from '../../../src/protocol/record-events.ts';
-import { WatchHub } from '../../../src/sms/store/watch-hub.ts';
+import type { RegistryEvent } from '../../../src/server/records/record-events.ts';
+import { WatchHub } from '../../../src/server/store/watch-hub.ts';
 
 function event(revision: number): RegistryEvent {
   return { epoch: 'e', revision, prevRevision: revision - 1, upserts: [], deletes: ['x'] };

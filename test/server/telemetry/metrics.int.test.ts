@@ -5,16 +5,16 @@ import {
   PeriodicExportingMetricReader,
 } from '@opentelemetry/sdk-metrics';
 import { afterEach, describe, expect, it } from 'vitest';
-import { calls } from '../../src/abi/calls.ts';
-import { type AuditEvent, noAudit } from '../../src/audit/event.ts';
-import { BackendError, type ChatBackend } from '../../src/chat/backend.ts';
-import { meteredBackend } from '../../src/chat/metered-backend.ts';
-import { createMetrics, McpToolbox } from '../../src/index.ts';
-import { BoundedLabel, MAX_LABELLED_SERVERS, MAX_LABELLED_TOOLS, OTHER } from '../../src/metrics/labels.ts';
-import { openPrometheusMeters, type PrometheusMeters } from '../../src/metrics/prometheus.ts';
-import { fixture } from '../pool/pool-records.ts';
-import { scripted } from '../support/chat-host.ts';
-import { runFixture } from '../support/run-fixture.ts';
+import { BackendError, type ChatBackend } from '../../../src/agent/chat/backend.ts';
+import { meteredBackend } from '../../../src/agent/chat/metered-backend.ts';
+import { createMetrics, McpToolbox } from '../../../src/index.ts';
+import { calls } from '../../../src/runtime/abi/calls.ts';
+import { type AuditEvent, noAudit } from '../../../src/server/audit/event.ts';
+import { BoundedLabel, MAX_LABELLED_SERVERS, MAX_LABELLED_TOOLS, OTHER } from '../../../src/server/telemetry/labels.ts';
+import { openPrometheusMeters, type PrometheusMeters } from '../../../src/server/telemetry/prometheus.ts';
+import { fixture } from '../../agent/mcp/client/pool-records.ts';
+import { scripted } from '../../support/chat-host.ts';
+import { runFixture } from '../../support/run-fixture.ts';
 import { parseExposition, sampleValue } from './exposition.ts';
 
 const open: PrometheusMeters[] = [];

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { type ApprovalDecider, runTask, scriptedBackend } from '../../src/index.ts';
-import type { EndedSpan } from '../../src/telemetry/span.ts';
-import { SpanQueue } from '../../src/telemetry/span-queue.ts';
-import { emptyConfig, fixture, folder } from '../library/fixtures.ts';
-import { recordOf } from '../mcp/mcp-run.ts';
-import { answer, json, openHttpAnswers } from '../pool/http-answers.ts';
-import { call, httpRecord, openPool, textOf } from '../pool/pool-samples.ts';
+import { type ApprovalDecider, runTask, scriptedBackend } from '../../../src/index.ts';
+import type { EndedSpan } from '../../../src/server/telemetry/span.ts';
+import { SpanQueue } from '../../../src/server/telemetry/span-queue.ts';
+import { answer, json, openHttpAnswers } from '../../agent/mcp/client/http-answers.ts';
+import { call, httpRecord, openPool, textOf } from '../../agent/mcp/client/pool-samples.ts';
+import { recordOf } from '../../agent/mcp/mcp-run.ts';
+import { emptyConfig, fixture, folder } from '../../library/fixtures.ts';
 
 const all = { followsParent: true, ratio: 1 };
 

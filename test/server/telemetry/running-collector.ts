@@ -5,9 +5,9 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { findEngine } from '../../scripts/engines/bring.ts';
-import { collector } from '../../scripts/engines/collector.ts';
-import { until } from '../support/until.ts';
+import { findEngine } from '../../../scripts/engines/bring.ts';
+import { collector } from '../../../scripts/engines/collector.ts';
+import { until } from '../../support/until.ts';
 
 /** Somebody may be faster at a port that was free. */
 const TRIES = 5;

@@ -2,11 +2,11 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { compileTelemetry } from '../../src/config/telemetry.ts';
-import { Secret } from '../../src/secrets/secret.ts';
-import type { Tracer } from '../../src/telemetry/span.ts';
-import { openTelemetry } from '../../src/telemetry/telemetry.ts';
-import { until } from '../support/until.ts';
+import { compileTelemetry } from '../../../src/config/telemetry.ts';
+import { Secret } from '../../../src/server/secrets/secret.ts';
+import type { Tracer } from '../../../src/server/telemetry/span.ts';
+import { openTelemetry } from '../../../src/server/telemetry/telemetry.ts';
+import { until } from '../../support/until.ts';
 
 interface Sent {
   readonly path: string;

@@ -4,10 +4,10 @@ import { createServer, type IncomingHttpHeaders } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { collector as collectorEngine } from '../../scripts/engines/collector.ts';
-import { Cli, fixture, scratch, spearRun } from '../e2e/spear-run.ts';
-import { fileWith, recordDir, recordOf, script, taskWithMcp } from '../mcp/mcp-run.ts';
-import { needsEngine, skipIfMissing } from '../support/needs.ts';
+import { collector as collectorEngine } from '../../../scripts/engines/collector.ts';
+import { fileWith, recordDir, recordOf, script, taskWithMcp } from '../../agent/mcp/mcp-run.ts';
+import { Cli, fixture, scratch, spearRun } from '../../e2e/spear-run.ts';
+import { needsEngine, skipIfMissing } from '../../support/needs.ts';
 import { type CollectedSpan, freePort, type RunningCollector, startCollector } from './running-collector.ts';
 
 let collector: RunningCollector;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { SHOWN_CHARS, textShower } from '../../src/journal/shown-text.ts';
-import { cpuMs } from '../support/cpu-time.ts';
+import { SHOWN_CHARS, textShower } from '../../../src/server/timeline/shown-text.ts';
+import { cpuMs } from '../../support/cpu-time.ts';
 
 const cut = textShower(false);
 const whole = textShower(true);

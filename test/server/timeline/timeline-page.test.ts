@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import type { Timeline, TimelineEntry } from '../../src/journal/timeline-entry.ts';
-import { timelinePage } from '../../src/journal/timeline-page.ts';
-import { pageStyle } from '../../src/journal/timeline-page-style.ts';
+import type { Timeline, TimelineEntry } from '../../../src/server/timeline/timeline-entry.ts';
+import { timelinePage } from '../../../src/server/timeline/timeline-page.ts';
+import { pageStyle } from '../../../src/server/timeline/timeline-page-style.ts';
 
 const HOSTILE = `"'><script>alert(1)</script><img src=x onerror=alert(1)>&amp;\u202egnp.exe\u0007\u001b[2J\u200b\u2028\ud800</pre></style>`;
 const text = { text: HOSTILE, cut_from: 10_000 };

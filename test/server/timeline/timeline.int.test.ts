@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { readJournal } from '../../src/journal/read-journal.ts';
-import { timelineOf } from '../../src/journal/timeline.ts';
-import type { TimelineEntry } from '../../src/journal/timeline-entry.ts';
-import { timelinePage } from '../../src/journal/timeline-page.ts';
-import type { JournalHeader, TimedRecord } from '../../src/protocol/journal.ts';
-import { runFixture } from '../support/run-fixture.ts';
-import { headerOf, newFile, recordTools, SECRET } from './recorded-runs.ts';
+import type { JournalHeader, TimedRecord } from '../../../src/runtime/durable/journal.ts';
+import { readJournal } from '../../../src/runtime/durable/read-journal.ts';
+import { timelineOf } from '../../../src/server/timeline/timeline.ts';
+import type { TimelineEntry } from '../../../src/server/timeline/timeline-entry.ts';
+import { timelinePage } from '../../../src/server/timeline/timeline-page.ts';
+import { headerOf, newFile, recordTools, SECRET } from '../../runtime/durable/recorded-runs.ts';
+import { runFixture } from '../../support/run-fixture.ts';
 
 const tools = newFile();
 let header: JournalHeader;

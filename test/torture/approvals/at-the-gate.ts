@@ -1,7 +1,7 @@
+import { ApprovalGate, type GateScope } from '../../../src/agent/approvals/gate.ts';
+import { ApprovalRefused } from '../../../src/agent/approvals/refusal.ts';
+import { parseApprovalRules } from '../../../src/agent/policy/approval-rules-parse.ts';
 import type { JsonObject } from '../../../src/base/json.ts';
-import { ApprovalGate, type GateScope } from '../../../src/mcp/approval/gate.ts';
-import { ApprovalRefused } from '../../../src/mcp/approval/refusal.ts';
-import { parseApprovalRules } from '../../../src/policy/approval-rules-parse.ts';
 import { Random } from '../random.ts';
 import type { DeciderKind } from './deciders.ts';
 import { reordered } from './random-json.ts';

@@ -1,8 +1,8 @@
+import type { ApprovalDecider } from '../../../src/agent/approvals/decider.ts';
+import type { ApprovalDesk } from '../../../src/agent/approvals/desk.ts';
+import type { ApprovalRules } from '../../../src/agent/policy/approval-rules.ts';
+import { parseApprovalRules } from '../../../src/agent/policy/approval-rules-parse.ts';
 import { createPromptDecider } from '../../../src/cli/run/approval-prompt.ts';
-import type { ApprovalDecider } from '../../../src/mcp/approval/decider.ts';
-import type { ApprovalDesk } from '../../../src/mcp/approval/desk.ts';
-import type { ApprovalRules } from '../../../src/policy/approval-rules.ts';
-import { parseApprovalRules } from '../../../src/policy/approval-rules-parse.ts';
 import { registryThat } from './registry-decider.ts';
 
 /** One way in which a call gets its approval. */

@@ -1,11 +1,11 @@
 import { setImmediate } from 'node:timers/promises';
+import type { ApprovalDecision, ApprovalRequest } from '../../../src/agent/approvals/decider.ts';
+import type { StartedCall, ToldCall } from '../../../src/agent/mcp/client/pool-call.ts';
+import { convertError, type ToolOutput } from '../../../src/agent/mcp/client/tool-result.ts';
+import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
+import { ToolEvents } from '../../../src/agent/mcp/tool-events.ts';
 import { canonicalJson, type JsonObject } from '../../../src/base/json.ts';
-import type { ApprovalDecision, ApprovalRequest } from '../../../src/mcp/approval/decider.ts';
-import { GuestMcp } from '../../../src/mcp/guest-mcp.ts';
-import { ToolEvents } from '../../../src/mcp/tool-events.ts';
-import type { StartedCall, ToldCall } from '../../../src/pool/pool-call.ts';
-import { convertError, type ToolOutput } from '../../../src/pool/tool-result.ts';
-import type { McpServerRecord } from '../../../src/protocol/record.ts';
+import type { McpServerRecord } from '../../../src/server/records/record.ts';
 import { Random } from '../random.ts';
 import { mutations, randomSituation, type Situation } from './situation.ts';
 

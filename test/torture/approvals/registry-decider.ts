@@ -1,11 +1,11 @@
+import { RegistryDesk } from '../../../src/agent/approvals/registry-desk.ts';
+import { ApprovalQueue } from '../../../src/agent/approvals/service/queue.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../../../src/base/json.ts';
-import { RegistryDesk } from '../../../src/mcp/approval/registry-desk.ts';
-import type { Approval, ApprovalDecision } from '../../../src/protocol/approval.ts';
-import { approvalKind } from '../../../src/protocol/approval-kind.ts';
-import type { ApprovalPort, FiledApproval } from '../../../src/registry/approval-port.ts';
-import { ApprovalQueue } from '../../../src/sms/approvals/queue.ts';
-import { createMemoryStoreOf } from '../../../src/sms/store/memory-store.ts';
-import { noTrail } from '../../../src/sms/trail/sms-trail.ts';
+import type { ApprovalPort, FiledApproval } from '../../../src/registry-client/approval-port.ts';
+import { noTrail } from '../../../src/server/audit/sms-trail.ts';
+import type { Approval, ApprovalDecision } from '../../../src/server/records/approval.ts';
+import { approvalKind } from '../../../src/server/records/approval-kind.ts';
+import { createMemoryStoreOf } from '../../../src/server/store/memory-store.ts';
 
 const HOUR_MS = 3_600_000;
 

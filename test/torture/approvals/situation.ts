@@ -1,14 +1,14 @@
+import type { GatedCall } from '../../../src/agent/approvals/gate.ts';
+import type { ToolDefinition } from '../../../src/agent/policy/definition-hash.ts';
 import type { JsonObject } from '../../../src/base/json.ts';
-import type { GatedCall } from '../../../src/mcp/approval/gate.ts';
-import type { ToolDefinition } from '../../../src/policy/definition-hash.ts';
 import {
   disabledTask,
   initialSession,
   type SessionPolicy,
   type TaskPolicy,
-} from '../../../src/protocol/policy-layers.ts';
-import type { McpServerRecord } from '../../../src/protocol/record.ts';
-import { sampleRecord } from '../../protocol/record-samples.ts';
+} from '../../../src/runtime/port/policy-layers.ts';
+import type { McpServerRecord } from '../../../src/server/records/record.ts';
+import { sampleRecord } from '../../server/records/record-samples.ts';
 import type { Random } from '../random.ts';
 import { otherObject, randomObject } from './random-json.ts';
 

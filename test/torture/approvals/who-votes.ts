@@ -1,12 +1,12 @@
+import { MayNotDecide } from '../../../src/agent/approvals/service/errors.ts';
+import { ApprovalQueue } from '../../../src/agent/approvals/service/queue.ts';
 import type { ApproverRule } from '../../../src/config/sms/sms-config.ts';
-import { type BoundCall, boundCallFields } from '../../../src/protocol/approval.ts';
-import { approvalKind } from '../../../src/protocol/approval-kind.ts';
-import { MayNotDecide } from '../../../src/sms/approvals/errors.ts';
-import { ApprovalQueue } from '../../../src/sms/approvals/queue.ts';
-import { personOf, personOfNew } from '../../../src/sms/people/person.ts';
-import { createMemoryStoreOf } from '../../../src/sms/store/memory-store.ts';
-import { asCaller } from '../../../src/sms/trail/caller.ts';
-import { noTrail } from '../../../src/sms/trail/sms-trail.ts';
+import { noTrail } from '../../../src/server/audit/sms-trail.ts';
+import { asCaller } from '../../../src/server/identity/caller.ts';
+import { personOf, personOfNew } from '../../../src/server/identity/person.ts';
+import { type BoundCall, boundCallFields } from '../../../src/server/records/approval.ts';
+import { approvalKind } from '../../../src/server/records/approval-kind.ts';
+import { createMemoryStoreOf } from '../../../src/server/store/memory-store.ts';
 import { Random } from '../random.ts';
 
 const HOUR_MS = 3_600_000;

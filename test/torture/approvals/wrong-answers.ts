@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers/promises';
-import { noAudit } from '../../../src/audit/event.ts';
-import type { ApprovalDecision, ApprovalRequest } from '../../../src/mcp/approval/decider.ts';
-import { ApprovalGate } from '../../../src/mcp/approval/gate.ts';
-import { McpError } from '../../../src/pool/errors.ts';
+import type { ApprovalDecision, ApprovalRequest } from '../../../src/agent/approvals/decider.ts';
+import { ApprovalGate } from '../../../src/agent/approvals/gate.ts';
+import { McpError } from '../../../src/agent/mcp/client/errors.ts';
+import { noAudit } from '../../../src/server/audit/event.ts';
 import { Random } from '../random.ts';
 import { randomSituation, type Situation } from './situation.ts';
 

@@ -1,15 +1,15 @@
-import { ModuleError } from '../../../src/abi/guest-module.ts';
-import { asyncImports } from '../../../src/load/component/async-imports.ts';
-import { readComponent } from '../../../src/load/component/component-binary.ts';
-import { withoutCustomSections } from '../../../src/load/component/custom-sections.ts';
-import { entryOf } from '../../../src/load/component/entry.ts';
-import { chooseLane } from '../../../src/load/component/fast-lane-proof.ts';
-import { checkImports } from '../../../src/load/component/import-check.ts';
-import { linkComponent } from '../../../src/load/component/link-component.ts';
-import type { TranspileRequest } from '../../../src/load/component/transpile.ts';
-import { prepare } from '../../../src/load/prepare.ts';
-import { binaryKind } from '../../../src/load/wasm-binary.ts';
-import { compileLimits } from '../../../src/protocol/limits.ts';
+import { ModuleError } from '../../../src/runtime/abi/guest-module.ts';
+import { compileLimits } from '../../../src/runtime/port/limits.ts';
+import { asyncImports } from '../../../src/runtime/wasm/component/async-imports.ts';
+import { readComponent } from '../../../src/runtime/wasm/component/component-binary.ts';
+import { withoutCustomSections } from '../../../src/runtime/wasm/component/custom-sections.ts';
+import { entryOf } from '../../../src/runtime/wasm/component/entry.ts';
+import { chooseLane } from '../../../src/runtime/wasm/component/fast-lane-proof.ts';
+import { checkImports } from '../../../src/runtime/wasm/component/import-check.ts';
+import { linkComponent } from '../../../src/runtime/wasm/component/link-component.ts';
+import type { TranspileRequest } from '../../../src/runtime/wasm/component/transpile.ts';
+import { prepare } from '../../../src/runtime/wasm/prepare.ts';
+import { binaryKind } from '../../../src/runtime/wasm/wasm-binary.ts';
 
 const options = { limits: compileLimits({}), allowUnknownImports: false };
 

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { binaryKind } from '../../../src/load/wasm-binary.ts';
-import { component, otherPlacesOfNames, placesOfNames } from '../../load/component/admission-samples.ts';
+import { binaryKind } from '../../../src/runtime/wasm/wasm-binary.ts';
+import { component, otherPlacesOfNames, placesOfNames } from '../../runtime/wasm/component/admission-samples.ts';
 import { adapted } from '../../support/guest-text.ts';
 
 export interface Binary {

@@ -1,4 +1,4 @@
-import { unsignedLeb } from '../../../src/load/wasm-binary.ts';
+import { unsignedLeb } from '../../../src/runtime/wasm/wasm-binary.ts';
 
 /** A section as it lies in the file; `body` is what follows its length. */
 export interface Framed {

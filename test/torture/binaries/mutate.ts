@@ -1,4 +1,4 @@
-import type { TranspileRequest } from '../../../src/load/component/transpile.ts';
+import type { TranspileRequest } from '../../../src/runtime/wasm/component/transpile.ts';
 import { Random } from '../random.ts';
 import { type Effort, Failures, type Finding } from '../topic.ts';
 import { judge } from './admission.ts';

@@ -1,4 +1,4 @@
-import { unsignedLeb } from '../../../src/load/wasm-binary.ts';
+import { unsignedLeb } from '../../../src/runtime/wasm/wasm-binary.ts';
 import type { Random } from '../random.ts';
 import { type Framed, framed, PREAMBLE_BYTES, sectionsOf } from './framing.ts';
 import { hostileName, namesIn } from './hostile-names.ts';

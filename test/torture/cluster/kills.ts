@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { connect } from '@nats-io/transport-node';
-import type { RunRecord } from '../../../src/protocol/run.ts';
+import type { RunRecord } from '../../../src/server/records/run.ts';
 import { type Effort, Failures, type Finding } from '../topic.ts';
 import { Blows } from './blows.ts';
 import { ClusterLife, type Effect } from './cluster-life.ts';

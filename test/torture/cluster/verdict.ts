@@ -1,6 +1,6 @@
-import { readJournal } from '../../../src/journal/read-journal.ts';
-import { hasEnded } from '../../../src/protocol/run.ts';
-import type { StoredRun } from '../../../src/queue/nats/run-entries.ts';
+import { readJournal } from '../../../src/runtime/durable/read-journal.ts';
+import type { StoredRun } from '../../../src/server/queue/nats/run-entries.ts';
+import { hasEnded } from '../../../src/server/records/run.ts';
 import type { Failures } from '../topic.ts';
 import type { Effect } from './cluster-life.ts';
 import { fenceFaults, takenOver, type Written } from './journal-streams.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { failoverSource } from '../../../src/registry/failover.ts';
-import { createRemoteSource, type RemoteSource } from '../../../src/registry/remote-source.ts';
-import { isHeartbeat } from '../../../src/registry/source.ts';
+import { failoverSource } from '../../../src/registry-client/failover.ts';
+import { createRemoteSource, type RemoteSource } from '../../../src/registry-client/remote-source.ts';
+import { isHeartbeat } from '../../../src/registry-client/source.ts';
 import type { Failures } from '../topic.ts';
 
 const AGAIN_MS = 50;

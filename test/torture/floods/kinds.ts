@@ -1,6 +1,6 @@
 import { constants } from 'node:http2';
 import type { Socket } from 'node:net';
-import { newTokenText } from '../../../src/sms/people/token-text.ts';
+import { newTokenText } from '../../../src/server/identity/token-text.ts';
 import type { Ground } from './ground.ts';
 
 const health = '/grpc.health.v1.Health';

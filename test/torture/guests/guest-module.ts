@@ -1,5 +1,5 @@
 import { parse } from '@bytecodealliance/jco-transpile/wasm-tools';
-import { type Call, calls, coreParams } from '../../../src/abi/calls.ts';
+import { type Call, calls, coreParams } from '../../../src/runtime/abi/calls.ts';
 
 /** Where the texts that guests pass lie in their memory. */
 const texts = {

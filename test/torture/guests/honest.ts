@@ -1,5 +1,5 @@
+import type { ChatBackend } from '../../../src/agent/chat/backend.ts';
 import type { JsonObject } from '../../../src/base/json.ts';
-import type { ChatBackend } from '../../../src/chat/backend.ts';
 import { type GuestThreads, type RunResult, runGuest } from '../../../src/index.ts';
 import { BIG, call, drop, forever, guestModule, LENGTH, number, say, session, setLength } from './guest-module.ts';
 

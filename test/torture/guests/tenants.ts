@@ -1,6 +1,6 @@
 import { parse } from '@bytecodealliance/jco-transpile/wasm-tools';
 import { GuestThreads, type RunResult, runGuest } from '../../../src/index.ts';
-import { namesPastTheEnd } from '../../load/turns/valid-after-pass.ts';
+import { namesPastTheEnd } from '../../runtime/wasm/preemption/valid-after-pass.ts';
 import { type Effort, Failures, type Finding } from '../topic.ts';
 import { call, drop, forever, guestModule, number } from './guest-module.ts';
 

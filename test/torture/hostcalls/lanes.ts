@@ -1,10 +1,10 @@
 import fc from 'fast-check';
-import { makeFlatCalls } from '../../guest/component/checked-flat-calls.ts';
-import { flatFastLane } from '../../guest/component/flat-fast-lane.ts';
-import { flatGlueLane } from '../../guest/component/flat-glue-lane.ts';
-import { type RandomFlatCall, randomFlatCall } from '../../guest/component/random-flat-calls.ts';
-import { makeCalls } from '../../guest/core/checked-calls.ts';
-import { type RandomCall, randomCall } from '../../guest/core/random-calls.ts';
+import { makeFlatCalls } from '../../runtime/guest/component/checked-flat-calls.ts';
+import { flatFastLane } from '../../runtime/guest/component/flat-fast-lane.ts';
+import { flatGlueLane } from '../../runtime/guest/component/flat-glue-lane.ts';
+import { type RandomFlatCall, randomFlatCall } from '../../runtime/guest/component/random-flat-calls.ts';
+import { makeCalls } from '../../runtime/guest/core/checked-calls.ts';
+import { type RandomCall, randomCall } from '../../runtime/guest/core/random-calls.ts';
 import type { TestGuestOptions } from '../../support/test-guest.ts';
 
 /** How one call ended. */

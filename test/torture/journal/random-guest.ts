@@ -1,7 +1,12 @@
 import { parse } from '@bytecodealliance/jco-transpile/wasm-tools';
 import fc from 'fast-check';
-import { type Call, calls, coreParams } from '../../../src/abi/calls.ts';
-import { type DescriptorKind, MEMORY_PAGES, type RandomCall, randomCall } from '../../guest/core/random-calls.ts';
+import { type Call, calls, coreParams } from '../../../src/runtime/abi/calls.ts';
+import {
+  type DescriptorKind,
+  MEMORY_PAGES,
+  type RandomCall,
+  randomCall,
+} from '../../runtime/guest/core/random-calls.ts';
 
 const CALLS = 150;
 /** Where the last descriptor of each kind is kept, below everything that random calls use. */

@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
 import { openMcp, runGuest, scriptedBackend } from '../../../src/index.ts';
-import { type JournalKey, journalKey } from '../../../src/journal/block-cipher.ts';
-import { NO_BLOCK, sealBlock } from '../../../src/journal/chain.ts';
-import { JournalError } from '../../../src/journal/journal-error.ts';
-import { type ReadJournal, readJournal } from '../../../src/journal/read-journal.ts';
+import { type JournalKey, journalKey } from '../../../src/runtime/durable/block-cipher.ts';
+import { NO_BLOCK, sealBlock } from '../../../src/runtime/durable/chain.ts';
+import { JournalError } from '../../../src/runtime/durable/journal-error.ts';
+import { type ReadJournal, readJournal } from '../../../src/runtime/durable/read-journal.ts';
 import type { Random } from '../random.ts';
 import { type Effort, Failures, type Finding } from '../topic.ts';
 

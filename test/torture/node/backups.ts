@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { RunRecord } from '../../../src/protocol/run.ts';
+import type { RunRecord } from '../../../src/server/records/run.ts';
 import { builtCommand } from '../../support/built-command.ts';
 import { type Effort, Failures, type Finding } from '../topic.ts';
 import { NodeLives, writeNodeFolder } from './node-life.ts';

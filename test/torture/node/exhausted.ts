@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { hasEnded, type RunRecord } from '../../../src/protocol/run.ts';
+import { hasEnded, type RunRecord } from '../../../src/server/records/run.ts';
 import { openSmallDisk } from '../registry/small-disk.ts';
 import { type Effort, Failures, type Finding } from '../topic.ts';
 import { NodeLives, writeNodeFolder } from './node-life.ts';

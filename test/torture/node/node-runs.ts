@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { RunRecord } from '../../../src/protocol/run.ts';
+import type { RunRecord } from '../../../src/server/records/run.ts';
 import type { NodeLives } from './node-life.ts';
 
 export const RUNS = '/v1/namespaces/default/runs';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import type { ToolboxServer } from '../../../src/mcp/toolbox-server.ts';
+import type { ToolboxServer } from '../../../src/agent/mcp/toolbox-server.ts';
 import { Random } from '../random.ts';
 import { type FoundProcess, holdersOf, processesWith } from './marked.ts';
 import { hostKiller, nodeServer, nodeServers, shellServer, shellServers } from './servers.ts';

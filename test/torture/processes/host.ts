@@ -3,7 +3,7 @@ import childProcess, { type SpawnOptions } from 'node:child_process';
 import { writeSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { McpToolbox, ToolboxServer } from '../../../src/mcp/toolbox.ts';
+import type { McpToolbox, ToolboxServer } from '../../../src/agent/mcp/toolbox.ts';
 
 /** After the first is connected. Servers that never speak are not waited for before all are closed. */
 const CLOSE_AFTER_MS = 300;

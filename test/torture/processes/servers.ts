@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import type { ToolboxServer } from '../../../src/mcp/toolbox-server.ts';
+import type { ToolboxServer } from '../../../src/agent/mcp/toolbox-server.ts';
 
 /** An MCP server in a shell: it starts in two milliseconds, so that thousands of them can. */
 const serve = `

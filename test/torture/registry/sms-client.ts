@@ -1,7 +1,7 @@
 import { Agent, request } from 'node:http';
 import { type Client, Code, ConnectError, createClient } from '@connectrpc/connect';
 import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
-import { McpRegistryService } from '../../../src/protocol/generated/sms/mcp_registry_pb.ts';
+import { McpRegistryService } from '../../../src/generated/proto/sms/mcp_registry_pb.ts';
 import type { ListedServer } from './ledger.ts';
 import type { Addresses } from './sms-life.ts';
 

@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process';
 import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
 import { promisify } from 'node:util';
-import { verifyTrail } from '../../../src/audit/verify.ts';
 import { isJsonObject, parseJson } from '../../../src/base/json.ts';
+import { verifyTrail } from '../../../src/server/audit/verify.ts';
 import { builtCommand } from '../../support/built-command.ts';
 import type { Failures } from '../topic.ts';
 

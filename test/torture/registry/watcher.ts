@@ -1,5 +1,5 @@
 import { Code, ConnectError } from '@connectrpc/connect';
-import type { McpRegistryEvent } from '../../../src/protocol/generated/sms/mcp_registry_pb.ts';
+import type { McpRegistryEvent } from '../../../src/generated/proto/sms/mcp_registry_pb.ts';
 import type { Failures } from '../topic.ts';
 import type { Ledger, ListedServer } from './ledger.ts';
 import { connectTo, type SmsClient } from './sms-client.ts';

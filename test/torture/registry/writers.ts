@@ -1,4 +1,4 @@
-import { McpTransport } from '../../../src/protocol/generated/sms/mcp_server_record_pb.ts';
+import { McpTransport } from '../../../src/generated/proto/sms/mcp_server_record_pb.ts';
 import { Random } from '../random.ts';
 import type { Failures } from '../topic.ts';
 import type { Ledger } from './ledger.ts';

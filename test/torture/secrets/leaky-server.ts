@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { fixture } from '../../pool/pool-records.ts';
+import { fixture } from '../../agent/mcp/client/pool-records.ts';
 
 /** The HTTP server that repeats whatever it is sent. */
 export class LeakyServer {

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { McpError } from '../../../src/pool/errors.ts';
-import type { McpPool } from '../../../src/pool/pool.ts';
-import type { McpServerRecord, McpTransport } from '../../../src/protocol/record.ts';
-import { ended } from '../../pool/ended-call.ts';
-import { sampleRecord } from '../../protocol/record-samples.ts';
+import { McpError } from '../../../src/agent/mcp/client/errors.ts';
+import type { McpPool } from '../../../src/agent/mcp/client/pool.ts';
+import type { McpServerRecord, McpTransport } from '../../../src/server/records/record.ts';
+import { ended } from '../../agent/mcp/client/ended-call.ts';
+import { sampleRecord } from '../../server/records/record-samples.ts';
 import { httpBehaviours } from './http-behaviours.ts';
 import { messageBehaviours } from './message-behaviours.ts';
 import { stdioBehaviours } from './stdio-behaviours.ts';

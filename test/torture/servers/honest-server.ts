@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { McpPool } from '../../../src/pool/pool.ts';
-import type { McpServerRecord } from '../../../src/protocol/record.ts';
-import { ended } from '../../pool/ended-call.ts';
+import type { McpPool } from '../../../src/agent/mcp/client/pool.ts';
+import type { McpServerRecord } from '../../../src/server/records/record.ts';
+import { ended } from '../../agent/mcp/client/ended-call.ts';
 
 const PAUSE_MS = 5;
 const START_MS = 30_000;

@@ -1,13 +1,13 @@
-import { noAudit } from '../../../src/audit/event.ts';
-import { GuestMcp } from '../../../src/mcp/guest-mcp.ts';
-import { ToolEvents } from '../../../src/mcp/tool-events.ts';
-import type { StartedCall, ToldCall } from '../../../src/pool/pool-call.ts';
-import { convertError } from '../../../src/pool/tool-result.ts';
-import { disabledTask } from '../../../src/protocol/policy-layers.ts';
-import { stopKind } from '../../../src/protocol/stop-kind.ts';
-import { RegistryCache } from '../../../src/registry/cache.ts';
-import { KindCache } from '../../../src/registry/kind-cache.ts';
-import type { RemoteSource } from '../../../src/registry/remote-source.ts';
+import type { StartedCall, ToldCall } from '../../../src/agent/mcp/client/pool-call.ts';
+import { convertError } from '../../../src/agent/mcp/client/tool-result.ts';
+import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
+import { ToolEvents } from '../../../src/agent/mcp/tool-events.ts';
+import { RegistryCache } from '../../../src/registry-client/cache.ts';
+import { KindCache } from '../../../src/registry-client/kind-cache.ts';
+import type { RemoteSource } from '../../../src/registry-client/remote-source.ts';
+import { disabledTask } from '../../../src/runtime/port/policy-layers.ts';
+import { noAudit } from '../../../src/server/audit/event.ts';
+import { stopKind } from '../../../src/server/records/stop-kind.ts';
 
 const READY_MS = 30_000;
 const definition = {

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { referenceTo } from '../../../src/secrets/references.ts';
+import { referenceTo } from '../../../src/server/secrets/references.ts';
 
 const fixture = (path: string) => fileURLToPath(new URL(`../../../fixtures/mcp-servers/${path}`, import.meta.url));
 

@@ -1,6 +1,6 @@
-import { ModuleError } from '../../../src/abi/guest-module.ts';
-import { evaluateGlue } from '../../../src/guest/component/evaluate-glue.ts';
-import { type TranspileRequest, transpile } from '../../../src/load/component/transpile.ts';
+import { ModuleError } from '../../../src/runtime/abi/guest-module.ts';
+import { evaluateGlue } from '../../../src/runtime/guest/component/evaluate-glue.ts';
+import { type TranspileRequest, transpile } from '../../../src/runtime/wasm/component/transpile.ts';
 import { readCorpus } from '../binaries/corpus.ts';
 import { mutateInThread } from '../binaries/modules-thread.ts';
 import { mutate } from '../binaries/mutate.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { openScriptedBackend } from '../../../src/chat/backends/scripted.ts';
+import { openScriptedBackend } from '../../../src/agent/chat/backends/scripted.ts';
 import { type OpenMcp, openMcp, runGuest } from '../../../src/index.ts';
 import { guestModule } from '../guests/guest-module.ts';
 import { HonestGuest } from '../guests/honest.ts';

@@ -1,7 +1,12 @@
+import {
+  loadSchemaEngine,
+  type SchemaEngine,
+  SchemaStrikes,
+  type Verdict,
+} from '../../../src/agent/mcp/client/schema/checks.ts';
+import { SchemaThread } from '../../../src/agent/mcp/client/schema/schema-thread.ts';
+import { compileToolList } from '../../../src/agent/mcp/client/tool-list.ts';
 import type { JsonObject, JsonValue } from '../../../src/base/json.ts';
-import { loadSchemaEngine, type SchemaEngine, SchemaStrikes, type Verdict } from '../../../src/pool/schema/checks.ts';
-import { SchemaThread } from '../../../src/pool/schema/schema-thread.ts';
-import { compileToolList } from '../../../src/pool/tool-list.ts';
 import { Random } from '../random.ts';
 import { held } from '../schemas/held.ts';
 import { dear, type HostileSchema, huge, quick } from '../schemas/hostile.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { hasEnded, type RunRecord } from '../../../src/protocol/run.ts';
+import { hasEnded, type RunRecord } from '../../../src/server/records/run.ts';
 import { NodeLives } from '../node/node-life.ts';
 import { startTellingModel } from '../tools/telling-model.ts';
 import { honest, type TroubleServer, troubleServers } from '../tools/trouble-servers.ts';

@@ -1,5 +1,5 @@
-import { shortenArguments } from '../../mcp/approval/shown-arguments.ts';
-import { type Approval, decidersOf, isClosed } from '../../protocol/approval.ts';
+import { type Approval, decidersOf, isClosed } from '../../../server/records/approval.ts';
+import { shortenArguments } from '../shown-arguments.ts';
 
 /** What a list has of a request. Arguments are masked and cut; `arguments_shortened` says whether there is more to see. */
 export function listedApproval(approval: Approval, leftMs: number) {

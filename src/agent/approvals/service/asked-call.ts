@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { canonicalJson, type JsonObject, type JsonValue } from '../../base/json.ts';
-import type { ApproverRule } from '../../config/sms/sms-config.ts';
+import { canonicalJson, type JsonObject, type JsonValue } from '../../../base/json.ts';
+import type { ApproverRule } from '../../../config/sms/sms-config.ts';
 import {
   type Approval,
   approvalId,
@@ -9,7 +9,7 @@ import {
   boundCallFields,
   type DefinitionChange,
   saltedHash,
-} from '../../protocol/approval.ts';
+} from '../../../server/records/approval.ts';
 
 /** What a node asks. */
 export interface AskedCall extends BoundCall {

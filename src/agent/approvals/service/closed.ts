@@ -1,8 +1,8 @@
-import { redactArguments } from '../../audit/redact-arguments.ts';
-import { startOf } from '../../base/cut-text.ts';
-import { canonicalJson, type JsonObject } from '../../base/json.ts';
-import { shortenArguments } from '../../mcp/approval/shown-arguments.ts';
-import type { Approval } from '../../protocol/approval.ts';
+import { startOf } from '../../../base/cut-text.ts';
+import { canonicalJson, type JsonObject } from '../../../base/json.ts';
+import { redactArguments } from '../../../server/audit/redact-arguments.ts';
+import type { Approval } from '../../../server/records/approval.ts';
+import { shortenArguments } from '../shown-arguments.ts';
 
 /** Thousands of closed requests are kept: of one, arguments and definition have so much room each. */
 const KEPT_BYTES = 16 * 1024;

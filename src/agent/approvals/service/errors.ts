@@ -1,4 +1,4 @@
-import { type Approval, decidersOf } from '../../protocol/approval.ts';
+import { type Approval, decidersOf } from '../../../server/records/approval.ts';
 
 /** Somebody was faster, or its time is over. Says who and what. */
 export class AlreadyDecided extends Error {

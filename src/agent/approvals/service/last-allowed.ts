@@ -1,7 +1,7 @@
-import { definitionChanges } from '../../mcp/approval/definition-difference.ts';
+import type { Approval, DefinitionChange } from '../../../server/records/approval.ts';
+import type { RegistryListing } from '../../../server/records/record-events.ts';
 import { hashDefinition, readDefinition } from '../../policy/definition-hash.ts';
-import type { Approval, DefinitionChange } from '../../protocol/approval.ts';
-import type { RegistryListing } from '../../protocol/record-events.ts';
+import { definitionChanges } from '../definition-difference.ts';
 
 type Asked = Pick<Approval, 'namespace' | 'server_id' | 'kind' | 'tool_name' | 'definition' | 'definition_sha256'>;
 

@@ -1,6 +1,9 @@
-import { redactArguments } from '../../audit/redact-arguments.ts';
-import { cutText } from '../../base/cut-text.ts';
-import type { ApproverRule } from '../../config/sms/sms-config.ts';
+import { cutText } from '../../../base/cut-text.ts';
+import type { ApproverRule } from '../../../config/sms/sms-config.ts';
+import type { SmsMetrics } from '../../../registry/sms-metrics.ts';
+import { redactArguments } from '../../../server/audit/redact-arguments.ts';
+import type { SmsTrail } from '../../../server/audit/sms-trail.ts';
+import { byItself, currentCaller } from '../../../server/identity/caller.ts';
 import {
   type Approval,
   approvalId,
@@ -9,13 +12,10 @@ import {
   differingField,
   isClosed,
   saltedHash,
-} from '../../protocol/approval.ts';
-import { ALL_NAMESPACES, DEFAULT_NAMESPACE } from '../../protocol/people.ts';
-import type { SmsMetrics } from '../metrics/sms-metrics.ts';
-import { MAX_TRIES } from '../record-write.ts';
-import { type RegistryStore, StoreError, wasOvertaken } from '../store/store.ts';
-import { byItself, currentCaller } from '../trail/caller.ts';
-import type { SmsTrail } from '../trail/sms-trail.ts';
+} from '../../../server/records/approval.ts';
+import { ALL_NAMESPACES, DEFAULT_NAMESPACE } from '../../../server/records/permissions.ts';
+import { MAX_TRIES } from '../../../server/store/record-write.ts';
+import { type RegistryStore, StoreError, wasOvertaken } from '../../../server/store/store.ts';
 import { type AskedCall, type Asking, newRequest } from './asked-call.ts';
 import { closed } from './closed.ts';
 import { AlreadyDecided, MayNotDecide, QueueFull } from './errors.ts';

@@ -1,6 +1,6 @@
-import type { ApproverRule } from '../../config/sms/sms-config.ts';
+import type { ApproverRule } from '../../../config/sms/sms-config.ts';
+import type { Approval } from '../../../server/records/approval.ts';
 import { compilePatterns } from '../../policy/pattern.ts';
-import type { Approval } from '../../protocol/approval.ts';
 
 type Judged = Pick<Approval, 'namespace' | 'server_id' | 'tool_name'>;
 

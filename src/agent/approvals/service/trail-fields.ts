@@ -1,5 +1,5 @@
-import { NO_DECIDER } from '../../audit/event.ts';
-import { type Approval, decidersOf } from '../../protocol/approval.ts';
+import { NO_DECIDER } from '../../../server/audit/event.ts';
+import { type Approval, decidersOf } from '../../../server/records/approval.ts';
 
 /** What the trail says of a request. */
 export function trailFields(approval: Approval) {

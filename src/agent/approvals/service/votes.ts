@@ -1,4 +1,4 @@
-import type { Approval, ApprovalDecision } from '../../protocol/approval.ts';
+import type { Approval, ApprovalDecision } from '../../../server/records/approval.ts';
 import { closed } from './closed.ts';
 
 export interface Vote {

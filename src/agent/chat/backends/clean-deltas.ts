@@ -1,5 +1,5 @@
-import { isJsonObject, type JsonObject } from '../../base/json.ts';
-import { knownSecrets } from '../../secrets/redactor.ts';
+import { isJsonObject, type JsonObject } from '../../../base/json.ts';
+import { knownSecrets } from '../../../server/secrets/redactor.ts';
 import { reasoningOf } from '../answer-events.ts';
 import type { AnswerDeltas } from '../backend.ts';
 

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../../base/json.ts';
 
 const KEPT_AT_THE_TOP = ['id', 'created', 'model', 'system_fingerprint', 'service_tier'];
 

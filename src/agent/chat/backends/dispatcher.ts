@@ -1,5 +1,5 @@
 import { type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
-import type { CompiledProxy } from '../../config/host/host-config.ts';
+import type { CompiledProxy } from '../../../config/host/host-config.ts';
 
 /** Connections of one backend; further requests wait for one, each under its own deadline. */
 export const MAX_CONNECTIONS = 128;

@@ -1,5 +1,5 @@
-import { isJsonObject, type JsonValue, parseJson } from '../../base/json.ts';
-import { knownSecrets, type Redact } from '../../secrets/redactor.ts';
+import { isJsonObject, type JsonValue, parseJson } from '../../../base/json.ts';
+import { knownSecrets, type Redact } from '../../../server/secrets/redactor.ts';
 import { BackendError, type BackendErrorDetails } from '../backend.ts';
 
 /** How much of a provider's own message reaches the guest, in bytes of UTF-8. */

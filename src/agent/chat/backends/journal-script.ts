@@ -1,6 +1,6 @@
-import { canonicalJson, isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
-import { callsOf, type ModelCall, messageOf } from '../../journal/answer-shown.ts';
-import type { LastMessage, ModelAnswered, ModelAsked, TimedRecord } from '../../protocol/journal.ts';
+import { canonicalJson, isJsonObject, type JsonObject, parseJson } from '../../../base/json.ts';
+import type { LastMessage, ModelAnswered, ModelAsked, TimedRecord } from '../../../runtime/durable/journal.ts';
+import { callsOf, type ModelCall, messageOf } from '../../../server/timeline/answer-shown.ts';
 import { messageText } from './message-text.ts';
 import type { Script, ScriptMatchers, ScriptReply, ScriptTurn } from './script-schema.ts';
 

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../../base/json.ts';
 
 /** The text of a message: its string, or the text parts of a list of parts, one line each. */
 export function messageText(message: JsonObject | undefined): string {

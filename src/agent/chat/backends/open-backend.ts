@@ -1,8 +1,8 @@
-import { cutText } from '../../base/cut-text.ts';
-import { didYouMean } from '../../base/nearest-key.ts';
-import type { Waiting } from '../../base/waiting.ts';
-import { type ReadTextFile, readTextFile } from '../../config/config-file.ts';
-import type { CompiledBackend, CompiledHostConfig, CompiledProxy } from '../../config/host/host-config.ts';
+import { cutText } from '../../../base/cut-text.ts';
+import { didYouMean } from '../../../base/nearest-key.ts';
+import type { Waiting } from '../../../base/waiting.ts';
+import { type ReadTextFile, readTextFile } from '../../../config/config-file.ts';
+import type { CompiledBackend, CompiledHostConfig, CompiledProxy } from '../../../config/host/host-config.ts';
 import { BackendError, type ChatBackend } from '../backend.ts';
 import { BackendFailures } from './failures.ts';
 import type { RetryTiming } from './retry.ts';

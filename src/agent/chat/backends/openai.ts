@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Dispatcher, errors } from 'undici';
-import { errorCode } from '../../base/error-text.ts';
-import type { JsonObject } from '../../base/json.ts';
-import { toldWhile, untold, type Waiting } from '../../base/waiting.ts';
-import type { CompiledOpenAiBackend, CompiledProxy } from '../../config/host/host-config.ts';
-import type { ImagePlacement } from '../../config/host/image-placement.ts';
-import { knownSecrets } from '../../secrets/redactor.ts';
+import { errorCode } from '../../../base/error-text.ts';
+import type { JsonObject } from '../../../base/json.ts';
+import { toldWhile, untold, type Waiting } from '../../../base/waiting.ts';
+import type { CompiledOpenAiBackend, CompiledProxy } from '../../../config/host/host-config.ts';
+import type { ImagePlacement } from '../../../config/host/image-placement.ts';
+import { knownSecrets } from '../../../server/secrets/redactor.ts';
 import { type AnswerDeltas, type AskedBy, BackendError, type ChatBackend, type ChatRequest } from '../backend.ts';
 import { CleanDeltas } from './clean-deltas.ts';
 import { openDispatcher } from './dispatcher.ts';

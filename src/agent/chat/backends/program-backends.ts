@@ -1,9 +1,9 @@
-import type { Waiting } from '../../base/waiting.ts';
-import { readTextFile } from '../../config/config-file.ts';
-import { compileOpenAiOptions, type OpenAiOptions } from '../../config/host/openai-options.ts';
-import { compileProxy } from '../../config/host/proxy.ts';
-import { type OptionKeys, refuseUnknownKeys } from '../../config/option-keys.ts';
-import { processEnvironment } from '../../config/process-environment.ts';
+import type { Waiting } from '../../../base/waiting.ts';
+import { readTextFile } from '../../../config/config-file.ts';
+import { compileOpenAiOptions, type OpenAiOptions } from '../../../config/host/openai-options.ts';
+import { compileProxy } from '../../../config/host/proxy.ts';
+import { type OptionKeys, refuseUnknownKeys } from '../../../config/option-keys.ts';
+import { processEnvironment } from '../../../config/process-environment.ts';
 import type { ChatBackend } from '../backend.ts';
 import { openBackend } from './open-backend.ts';
 import type { Script, ScriptTurn } from './script-schema.ts';

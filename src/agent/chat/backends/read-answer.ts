@@ -1,6 +1,6 @@
-import { errorCode, errorText } from '../../base/error-text.ts';
-import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
-import { knownSecrets } from '../../secrets/redactor.ts';
+import { errorCode, errorText } from '../../../base/error-text.ts';
+import { isJsonObject, type JsonObject, parseJson } from '../../../base/json.ts';
+import { knownSecrets } from '../../../server/secrets/redactor.ts';
 import { BackendError } from '../backend.ts';
 import type { CleanDeltas } from './clean-deltas.ts';
 import { CompletionAssembly } from './completion-assembly.ts';

@@ -1,4 +1,4 @@
-import { type Backoff, backoffMs, type Dice } from '../../base/backoff.ts';
+import { type Backoff, backoffMs, type Dice } from '../../../base/backoff.ts';
 
 export const backoff: Backoff = { firstMs: 500, maxMs: 8_000 };
 /** A provider that asks for more patience than this is asked again after this long all the same. */

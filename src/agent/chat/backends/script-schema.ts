@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { describeIssues, strictTable } from '../../config/strict-table.ts';
+import { describeIssues, strictTable } from '../../../config/strict-table.ts';
 
 /** Longer than the longest wait a demo or a test can want. */
 const MAX_DELAY_MS = 600_000;

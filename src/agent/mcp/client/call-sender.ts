@@ -1,5 +1,5 @@
 import type { Client } from '@modelcontextprotocol/client';
-import { isJsonObject, type JsonObject } from '../base/json.ts';
+import { isJsonObject, type JsonObject } from '../../../base/json.ts';
 import type { AskedCall } from './elicitation/question.ts';
 import type { CallHeaders } from './header-parameters.ts';
 import { anyObject, NO_LIBRARY_TIMEOUT_MS } from './library-request.ts';

@@ -1,5 +1,5 @@
-import type { Waiting } from '../base/waiting.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
+import type { Waiting } from '../../../base/waiting.ts';
+import type { McpServerRecord } from '../../../server/records/record.ts';
 import type { CallQueue } from './call-queue.ts';
 import type { ServerConnection } from './connection.ts';
 import type { Latency } from './latency.ts';

@@ -1,4 +1,4 @@
-import type { McpServerRecord } from '../protocol/record.ts';
+import type { McpServerRecord } from '../../../server/records/record.ts';
 import { type Deadline, Deadlines } from './deadlines.ts';
 
 /** Of all calls of the process. */

@@ -1,4 +1,4 @@
-import type { ConnectionScope } from '../protocol/record.ts';
+import type { ConnectionScope } from '../../../server/records/record.ts';
 import type { CallQueue } from './call-queue.ts';
 import type { HomePlace } from './process/directories.ts';
 import type { ServerEntry, ServerHealth } from './server-entry.ts';

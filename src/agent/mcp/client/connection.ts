@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { untilAborted } from '../base/abort.ts';
-import { backoffMs } from '../base/backoff.ts';
-import type { CallKind } from '../protocol/call-kind.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
-import { sameConnection } from '../protocol/record-compare.ts';
+import { untilAborted } from '../../../base/abort.ts';
+import { backoffMs } from '../../../base/backoff.ts';
+import type { CallKind } from '../../../runtime/port/call-kind.ts';
+import type { McpServerRecord } from '../../../server/records/record.ts';
+import { sameConnection } from '../../../server/records/record-compare.ts';
 import type { EraMemory } from './era.ts';
 import { McpBudgetError, McpConnectionError, McpError, toToolError } from './errors.ts';
 import type { ConnectLimits, SessionEvents } from './open-session.ts';

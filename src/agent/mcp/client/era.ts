@@ -1,6 +1,6 @@
 import type { ClientCapabilities, ConnectOptions, VersionNegotiationOptions } from '@modelcontextprotocol/client';
-import type { JsonObject } from '../base/json.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
+import type { JsonObject } from '../../../base/json.ts';
+import type { McpServerRecord } from '../../../server/records/record.ts';
 import type { McpLibrary } from './transport/http-target.ts';
 
 /** The version that begins with `server/discover` and has no sessions. Before it is `initialize`. */

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../../base/json.ts';
 
 /** A parameter of a tool whose value is sent as a header too, so that what stands before the server can read it. */
 export interface HeaderParameter {

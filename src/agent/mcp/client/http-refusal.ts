@@ -1,4 +1,4 @@
-import { isJsonObject, parseJson } from '../base/json.ts';
+import { isJsonObject, parseJson } from '../../../base/json.ts';
 import { McpConnectionError, type McpError, McpToolError } from './errors.ts';
 import { whatHelps } from './rpc-error-help.ts';
 

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../../base/json.ts';
 
 /** How often a server may have one call sent again. */
 export const MAX_INPUT_ROUNDS = 10;

@@ -1,7 +1,7 @@
-import { cutText } from '../base/cut-text.ts';
-import { errorText } from '../base/error-text.ts';
-import type { Redact } from '../secrets/redactor.ts';
-import { EgressDenied } from './egress.ts';
+import { cutText } from '../../../base/cut-text.ts';
+import { errorText } from '../../../base/error-text.ts';
+import { EgressDenied } from '../../../server/egress/egress.ts';
+import type { Redact } from '../../../server/secrets/redactor.ts';
 import { McpConnectionError, McpError, McpPolicyError, McpToolError } from './errors.ts';
 import { fromRefusal, type HttpRefusal } from './http-refusal.ts';
 import { whatHelps } from './rpc-error-help.ts';

@@ -1,5 +1,5 @@
 import type { StandardSchemaV1 } from '@modelcontextprotocol/client';
-import { isJsonObject, type JsonObject } from '../base/json.ts';
+import { isJsonObject, type JsonObject } from '../../../base/json.ts';
 
 /** Our own deadlines decide; the library's timer must never come first. */
 export const NO_LIBRARY_TIMEOUT_MS = 2 ** 31 - 1;

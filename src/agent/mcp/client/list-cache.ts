@@ -1,4 +1,4 @@
-import { untilAborted } from '../base/abort.ts';
+import { untilAborted } from '../../../base/abort.ts';
 import { McpBudgetError, McpError, McpTimeoutError } from './errors.ts';
 import type { PoolLimits } from './pool-options.ts';
 import { abortReason, type ServerSession } from './session.ts';

@@ -1,5 +1,5 @@
-import type { JsonValue } from '../base/json.ts';
-import { redactStrings } from '../secrets/redactor.ts';
+import type { JsonValue } from '../../../base/json.ts';
+import { redactStrings } from '../../../server/secrets/redactor.ts';
 import { McpToolError } from './errors.ts';
 import type { PoolLimits } from './pool-options.ts';
 import type { ServerSession } from './session.ts';

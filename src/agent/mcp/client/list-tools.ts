@@ -1,4 +1,4 @@
-import type { JsonValue } from '../base/json.ts';
+import type { JsonValue } from '../../../base/json.ts';
 import { listPages, noPages, type Pages } from './list-pages.ts';
 import type { PoolLimits } from './pool-options.ts';
 import type { ServerSession } from './session.ts';

@@ -1,5 +1,5 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
-import type { CallKind } from '../protocol/call-kind.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../../base/json.ts';
+import type { CallKind } from '../../../runtime/port/call-kind.ts';
 import { McpArgumentsError, McpToolError } from './errors.ts';
 import { listPages, noPages, type PagedList, shorterTtl } from './list-pages.ts';
 import type { PoolLimits } from './pool-options.ts';

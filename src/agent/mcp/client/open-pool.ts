@@ -1,14 +1,14 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { untold, type Waiting } from '../base/waiting.ts';
-import { stateDirectory } from '../base/xdg-directories.ts';
-import type { CompiledEgress } from '../config/egress.ts';
-import { processEnvironment } from '../config/process-environment.ts';
-import type { StdioPolicy } from '../protocol/record.ts';
-import type { ReferencePolicy } from '../secrets/reference-policy.ts';
-import { createSecretSource } from '../secrets/secret-source.ts';
-import { egressOf } from './egress.ts';
+import { untold, type Waiting } from '../../../base/waiting.ts';
+import { stateDirectory } from '../../../base/xdg-directories.ts';
+import type { CompiledEgress } from '../../../config/egress.ts';
+import { processEnvironment } from '../../../config/process-environment.ts';
+import { egressOf } from '../../../server/egress/egress.ts';
+import type { StdioPolicy } from '../../../server/records/record.ts';
+import type { ReferencePolicy } from '../../../server/secrets/reference-policy.ts';
+import { createSecretSource } from '../../../server/secrets/secret-source.ts';
 import { McpPool, type PoolDeps } from './pool.ts';
 import { type PoolOptions, stdioPolicyOf } from './pool-options.ts';
 

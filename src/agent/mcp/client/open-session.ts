@@ -1,7 +1,8 @@
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
-import type { CallKind } from '../protocol/call-kind.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
-import type { SecretSource } from '../secrets/secret-source.ts';
+import type { CallKind } from '../../../runtime/port/call-kind.ts';
+import type { HttpClient } from '../../../server/egress/http-client.ts';
+import type { McpServerRecord } from '../../../server/records/record.ts';
+import type { SecretSource } from '../../../server/secrets/secret-source.ts';
 import { LibraryCalls } from './call-sender.ts';
 import { capabilitiesOf } from './elicitation/capabilities.ts';
 import type { AskedCall } from './elicitation/question.ts';
@@ -17,7 +18,6 @@ import {
   requestMeta,
 } from './era.ts';
 import { McpConnectionError, type McpError, McpTimeoutError } from './errors.ts';
-import type { HttpClient } from './http-client.ts';
 import { fromLibrary } from './library-errors.ts';
 import { NO_LIBRARY_TIMEOUT_MS } from './library-request.ts';
 import { listenForChanges } from './listen-for-changes.ts';

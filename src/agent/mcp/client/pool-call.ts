@@ -1,5 +1,5 @@
-import type { JsonObject } from '../base/json.ts';
-import type { CallKind } from '../protocol/call-kind.ts';
+import type { JsonObject } from '../../../base/json.ts';
+import type { CallKind } from '../../../runtime/port/call-kind.ts';
 import type { Question, QuestionReply } from './elicitation/question.ts';
 import type { McpError } from './errors.ts';
 import type { ToolDescriptor } from './tool-list.ts';

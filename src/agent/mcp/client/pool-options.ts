@@ -1,9 +1,9 @@
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { version } from '../base/version.ts';
-import type { StdioPolicy } from '../protocol/record.ts';
-import type { ReferencePolicy } from '../secrets/reference-policy.ts';
-import { type EgressOptions, EgressRules } from './egress.ts';
+import { version } from '../../../base/version.ts';
+import { type EgressOptions, EgressRules } from '../../../server/egress/egress.ts';
+import type { StdioPolicy } from '../../../server/records/record.ts';
+import type { ReferencePolicy } from '../../../server/secrets/reference-policy.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;

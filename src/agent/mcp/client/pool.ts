@@ -1,12 +1,12 @@
 import { spawn as nodeSpawn } from 'node:child_process';
-import { untold, type Waiting } from '../base/waiting.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
-import type { RegistryChange } from '../registry/snapshot.ts';
-import type { SecretSource } from '../secrets/secret-source.ts';
+import { untold, type Waiting } from '../../../base/waiting.ts';
+import type { RegistryChange } from '../../../registry-client/snapshot.ts';
+import { createHttpClient, type HttpClient } from '../../../server/egress/http-client.ts';
+import type { McpServerRecord } from '../../../server/records/record.ts';
+import type { SecretSource } from '../../../server/secrets/secret-source.ts';
 import { CallQueue } from './call-queue.ts';
 import { ConnectionOwners, healthByServer, type PoolUser, runKey, taskKey, withFailures } from './connection-owner.ts';
 import { McpBudgetError, McpConnectionError } from './errors.ts';
-import { createHttpClient, type HttpClient } from './http-client.ts';
 import { KeptTokens } from './oauth/kept-tokens.ts';
 import type { PromptList, ResourceList } from './offers.ts';
 import { type ConnectLimits, openSession, type SessionEvents } from './open-session.ts';

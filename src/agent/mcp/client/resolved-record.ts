@@ -1,9 +1,14 @@
-import type { McpOAuth, McpServerRecord } from '../protocol/record.ts';
-import { looksLikeCredential } from '../protocol/record-credentials.ts';
-import { headerValueProblem, urlProblem } from '../protocol/record-values.ts';
-import { knownSecrets, MIN_SECRET_CHARS, type Redact } from '../secrets/redactor.ts';
-import { parseAuthRef, type ReferenceLookup, referenceTo, resolveReferences } from '../secrets/references.ts';
-import type { SecretSource } from '../secrets/secret-source.ts';
+import type { McpOAuth, McpServerRecord } from '../../../server/records/record.ts';
+import { looksLikeCredential } from '../../../server/records/record-credentials.ts';
+import { headerValueProblem, urlProblem } from '../../../server/records/record-values.ts';
+import { knownSecrets, MIN_SECRET_CHARS, type Redact } from '../../../server/secrets/redactor.ts';
+import {
+  parseAuthRef,
+  type ReferenceLookup,
+  referenceTo,
+  resolveReferences,
+} from '../../../server/secrets/references.ts';
+import type { SecretSource } from '../../../server/secrets/secret-source.ts';
 import { McpConnectionError } from './errors.ts';
 import type { HttpTarget } from './transport/http-target.ts';
 

@@ -1,4 +1,4 @@
-import { isJsonObject } from '../base/json.ts';
+import { isJsonObject } from '../../../base/json.ts';
 
 const MISSING_CLIENT_CAPABILITY = -32021;
 const URL_ELICITATION_REQUIRED = -32042;

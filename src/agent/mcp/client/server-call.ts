@@ -1,6 +1,6 @@
-import type { JsonObject } from '../base/json.ts';
-import { untold } from '../base/waiting.ts';
-import type { CallKind } from '../protocol/call-kind.ts';
+import type { JsonObject } from '../../../base/json.ts';
+import { untold } from '../../../base/waiting.ts';
+import type { CallKind } from '../../../runtime/port/call-kind.ts';
 import type { CallQueue, Waiter } from './call-queue.ts';
 import type { Asker } from './call-sender.ts';
 import type { CallSite } from './call-site.ts';

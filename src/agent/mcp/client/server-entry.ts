@@ -1,7 +1,7 @@
-import { toldWhile, type Wait, type Waiting } from '../base/waiting.ts';
-import { pinProblem } from '../policy/record-checks.ts';
-import type { CallKind } from '../protocol/call-kind.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
+import { toldWhile, type Wait, type Waiting } from '../../../base/waiting.ts';
+import type { CallKind } from '../../../runtime/port/call-kind.ts';
+import type { McpServerRecord } from '../../../server/records/record.ts';
+import { pinProblem } from '../../policy/record-checks.ts';
 import { CallQueue } from './call-queue.ts';
 import type { CallSite } from './call-site.ts';
 import { type ConnectionHealth, ServerConnection } from './connection.ts';

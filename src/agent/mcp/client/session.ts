@@ -1,7 +1,7 @@
 import type { Client, ProtocolEra } from '@modelcontextprotocol/client';
-import type { JsonObject } from '../base/json.ts';
-import type { CallKind } from '../protocol/call-kind.ts';
-import type { Redact } from '../secrets/redactor.ts';
+import type { JsonObject } from '../../../base/json.ts';
+import type { CallKind } from '../../../runtime/port/call-kind.ts';
+import type { Redact } from '../../../server/secrets/redactor.ts';
 import type { CallSender, LibraryCalls } from './call-sender.ts';
 import type { ServerQuestions } from './elicitation/server-questions.ts';
 import { McpCancelledError, McpConnectionError, McpError, McpOutputError } from './errors.ts';

@@ -1,4 +1,4 @@
-import { abortWith } from '../base/abort.ts';
+import { abortWith } from '../../../base/abort.ts';
 
 /**
  * Time that is spent only while something counts against it. A call has two: one for waiting in line, one for the

@@ -1,5 +1,5 @@
-import type { JsonObject } from '../base/json.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
+import type { JsonObject } from '../../../base/json.ts';
+import type { McpServerRecord } from '../../../server/records/record.ts';
 import { McpArgumentsError, McpSchemaError } from './errors.ts';
 import type { Verdict } from './schema/checks.ts';
 import type { CheckedTool, CompiledToolList } from './tool-list.ts';

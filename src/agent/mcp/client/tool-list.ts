@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
-import { errorText } from '../base/error-text.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
+import { errorText } from '../../../base/error-text.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../../base/json.ts';
 import { type HeaderParameter, headerParameters } from './header-parameters.ts';
 import { SchemaCheck, type SchemaEngine, type SchemaStrikes } from './schema/checks.ts';
 

@@ -1,6 +1,6 @@
-import type { Wait } from '../base/waiting.ts';
-import type { CallKind } from '../protocol/call-kind.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
+import type { Wait } from '../../../base/waiting.ts';
+import type { CallKind } from '../../../runtime/port/call-kind.ts';
+import type { McpServerRecord } from '../../../server/records/record.ts';
 import type { PoolLimits } from './pool-options.ts';
 import type { CheckedTool } from './tool-list.ts';
 

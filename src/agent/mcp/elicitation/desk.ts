@@ -1,12 +1,16 @@
-import { type AuditEvent, NO_DECIDER } from '../../audit/event.ts';
-import { abortWith, untilAborted } from '../../base/abort.ts';
-import { checkForm } from '../../pool/elicitation/form-values.ts';
-import type { Question, QuestionReply } from '../../pool/elicitation/question.ts';
-import { limitSpecs } from '../../protocol/limits.ts';
-import type { ApprovalOptions, GatedCall } from '../approval/gate.ts';
-import { QuestionWithdrawn } from '../approval/pending.ts';
+import { abortWith, untilAborted } from '../../../base/abort.ts';
+import { limitSpecs } from '../../../runtime/port/limits.ts';
+import { type AuditEvent, NO_DECIDER } from '../../../server/audit/event.ts';
+import type { ApprovalOptions, GatedCall } from '../../approvals/gate.ts';
+import { QuestionWithdrawn } from '../../approvals/pending.ts';
+import {
+  type ElicitationAnswer,
+  type ElicitationDecider,
+  readElicitationAnswer,
+} from '../client/elicitation/decider.ts';
+import { checkForm } from '../client/elicitation/form-values.ts';
+import type { Question, QuestionReply } from '../client/elicitation/question.ts';
 import type { GuestScope } from '../guest-scope.ts';
-import { type ElicitationAnswer, type ElicitationDecider, readElicitationAnswer } from './decider.ts';
 import { secretField } from './secret-fields.ts';
 
 /** Questions to one guest's decider at the same time; what comes on top is cancelled. */

@@ -1,4 +1,4 @@
-import type { FormField } from '../../pool/elicitation/form.ts';
+import type { FormField } from '../client/elicitation/form.ts';
 
 // A guess by what a field is called. It errs towards no: what is secret goes to an address (url), not through here.
 

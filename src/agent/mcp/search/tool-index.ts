@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../../base/json.ts';
 import { conceptsOf, wordsOf, wordsOfName, wordsOfQuery } from './words.ts';
 
 /** A tool as it is searched for. */

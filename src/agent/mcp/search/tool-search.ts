@@ -1,4 +1,4 @@
-import { canonicalJson, isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
+import { canonicalJson, isJsonObject, type JsonObject, parseJson } from '../../../base/json.ts';
 import { type SearchedTool, ToolIndex } from './tool-index.ts';
 
 /** What the model gets in the place of all definitions. No tool of a server can have these names encoded. */

@@ -1,4 +1,4 @@
-import type { RecalledValues } from '../protocol/guest-spec.ts';
+import type { RecalledValues } from '../../port/guest-spec.ts';
 import { type Chance, systemChance } from './chance.ts';
 
 /** Clocks and dice that give what they gave once, as long as it lasts; clocks go on from there. Timers run as ever. */

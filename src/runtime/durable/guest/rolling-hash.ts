@@ -1,4 +1,4 @@
-import type { GuestMemory } from '../abi/memory.ts';
+import type { GuestMemory } from '../../abi/memory.ts';
 
 // The mixing step of MurmurHash3: it loses nothing of its state, so two runs that differed once stay different. Not
 // against forgers, who could write a journal of their own: that is what the chain of the file is for.

@@ -1,8 +1,8 @@
-import { type CallName, calls } from '../abi/calls.ts';
-import { Failure } from '../abi/errno.ts';
-import type { GuestMemory } from '../abi/memory.ts';
-import { type EventKind, eventText, type PlayedEvent, type TapeStart } from '../protocol/journal-events.ts';
-import type { GuestRequest, HostMessage } from '../protocol/port.ts';
+import { type CallName, calls } from '../../abi/calls.ts';
+import { Failure } from '../../abi/errno.ts';
+import type { GuestMemory } from '../../abi/memory.ts';
+import { type EventKind, eventText, type PlayedEvent, type TapeStart } from '../../port/journal-events.ts';
+import type { GuestRequest, HostMessage } from '../../port/port.ts';
 import { type Chance, systemChance } from './chance.ts';
 import { mix, mixStart, mixStartOfText, mixValue } from './rolling-hash.ts';
 

@@ -1,9 +1,9 @@
 import { type Call, type CallName, FRAME_BYTES, LOG_BYTES, NAME_BYTES, type TextLimit } from '../../abi/calls.ts';
 import type { Failure } from '../../abi/errno.ts';
 import type { GuestMemory } from '../../abi/memory.ts';
-import type { GuestState } from '../../hostcalls/guest-state.ts';
-import type { Body, HostcallTable } from '../../hostcalls/table.ts';
-import type { Limits } from '../../protocol/limits.ts';
+import type { Limits } from '../../port/limits.ts';
+import type { GuestState } from '../hostcalls/guest-state.ts';
+import type { Body, HostcallTable } from '../hostcalls/table.ts';
 import type { Leash } from '../leash.ts';
 
 /** What a handler gives, and what it may give later. */

@@ -1,6 +1,6 @@
 import { type Call, calls } from '../../abi/calls.ts';
 import { type WitFunction, witFunctions, witPackage } from '../../abi/wit.ts';
-import type { CommandArgument } from '../../hostcalls/table.ts';
+import type { CommandArgument } from '../hostcalls/table.ts';
 
 /** A call of the table together with the shape that a component knows it in. */
 export interface ComponentCall {

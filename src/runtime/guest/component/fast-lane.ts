@@ -1,8 +1,6 @@
 import { fail } from '../../abi/errno.ts';
 import { GuestMemory } from '../../abi/memory.ts';
 import { HANDED_BACK } from '../../abi/wit.ts';
-import type { GuestState } from '../../hostcalls/guest-state.ts';
-import type { HostcallTable } from '../../hostcalls/table.ts';
 import {
   type Binding,
   count,
@@ -15,6 +13,8 @@ import {
   textLimit,
   u32,
 } from '../binding/marshal.ts';
+import type { GuestState } from '../hostcalls/guest-state.ts';
+import type { HostcallTable } from '../hostcalls/table.ts';
 import { type Leash, suspending } from '../leash.ts';
 import { trapGuest } from '../uncatchable.ts';
 import { type ComponentCall, commandArgument, componentCalls, hostInterface } from './calls.ts';

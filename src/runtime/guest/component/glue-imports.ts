@@ -1,10 +1,10 @@
 import type { Call } from '../../abi/calls.ts';
 import { Failure, fail } from '../../abi/errno.ts';
 import { HANDED_BACK, type WitFunction } from '../../abi/wit.ts';
-import { RECORD_BYTES } from '../../hostcalls/epoll.ts';
-import type { GuestState } from '../../hostcalls/guest-state.ts';
-import type { Body, HostcallTable } from '../../hostcalls/table.ts';
 import { type AnyHandler, count, handlerOf, type Later, textLimit, type Value } from '../binding/marshal.ts';
+import { RECORD_BYTES } from '../hostcalls/epoll.ts';
+import type { GuestState } from '../hostcalls/guest-state.ts';
+import type { Body, HostcallTable } from '../hostcalls/table.ts';
 import { type ComponentCall, commandArgument, componentCalls } from './calls.ts';
 
 type GlueFunction = (...given: unknown[]) => unknown;

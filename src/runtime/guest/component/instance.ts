@@ -1,11 +1,11 @@
 import { errno } from '../../abi/errno.ts';
 import { ModuleError } from '../../abi/guest-module.ts';
-import type { GuestState, ToolRunner } from '../../hostcalls/guest-state.ts';
-import type { HostcallTable } from '../../hostcalls/table.ts';
-import type { ComponentStart, GuestEnding } from '../../protocol/port.ts';
-import { TURNS_MODULE } from '../../protocol/turns.ts';
+import type { ComponentStart, GuestEnding } from '../../port/port.ts';
+import { TURNS_MODULE } from '../../port/turns.ts';
 import type { CoreGuest } from '../core/instance.ts';
 import { describeTrap } from '../core/trap.ts';
+import type { GuestState, ToolRunner } from '../hostcalls/guest-state.ts';
+import type { HostcallTable } from '../hostcalls/table.ts';
 import { throwUncatchable } from '../uncatchable.ts';
 import { hostInterface, withoutVersion } from './calls.ts';
 import { type ComponentExports, evaluateGlue } from './evaluate-glue.ts';

@@ -1,9 +1,9 @@
 import { Failure } from '../../abi/errno.ts';
 import type { GuestMemory } from '../../abi/memory.ts';
 import { errnoOrdinal, type WitFunction } from '../../abi/wit.ts';
-import { RECORD_BYTES } from '../../hostcalls/epoll.ts';
-import type { Body } from '../../hostcalls/table.ts';
 import { type Handover, type Later, u32, type Value } from '../binding/marshal.ts';
+import { RECORD_BYTES } from '../hostcalls/epoll.ts';
+import type { Body } from '../hostcalls/table.ts';
 import { trapGuest } from '../uncatchable.ts';
 
 /** `cabi_realloc` of the guest: `(old_ptr, old_size, align, new_size) → ptr`. */

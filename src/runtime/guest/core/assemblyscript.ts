@@ -1,5 +1,5 @@
 import type { GuestMemory } from '../../abi/memory.ts';
-import type { Output } from '../../hostcalls/output.ts';
+import type { Output } from '../hostcalls/output.ts';
 import { throwUncatchable } from '../uncatchable.ts';
 
 const MAX_TEXT_BYTES = 4096;

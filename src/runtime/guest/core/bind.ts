@@ -1,8 +1,6 @@
 import { type Call, calls } from '../../abi/calls.ts';
 import { Failure, fail } from '../../abi/errno.ts';
 import type { GuestMemory } from '../../abi/memory.ts';
-import { RECORD_BYTES } from '../../hostcalls/epoll.ts';
-import type { HostcallTable } from '../../hostcalls/table.ts';
 import {
   type Binding,
   count,
@@ -17,6 +15,8 @@ import {
   u32,
   type Value,
 } from '../binding/marshal.ts';
+import { RECORD_BYTES } from '../hostcalls/epoll.ts';
+import type { HostcallTable } from '../hostcalls/table.ts';
 import { suspending } from '../leash.ts';
 
 const EFAULT = fail.EFAULT.returned;

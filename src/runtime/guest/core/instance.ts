@@ -1,12 +1,12 @@
 import { wasiErrno } from '../../abi/errno.ts';
 import { ENTRIES, NO_FUNCTION_TABLE, WASI_MODULE } from '../../abi/guest-module.ts';
 import type { GuestMemory } from '../../abi/memory.ts';
-import type { GuestState, ToolRunner } from '../../hostcalls/guest-state.ts';
-import type { Output } from '../../hostcalls/output.ts';
-import type { HostcallTable } from '../../hostcalls/table.ts';
-import type { CoreStart, GuestEnding, UnknownImport } from '../../protocol/port.ts';
-import { START_EXPORT, TURNS_MODULE } from '../../protocol/turns.ts';
+import type { CoreStart, GuestEnding, UnknownImport } from '../../port/port.ts';
+import { START_EXPORT, TURNS_MODULE } from '../../port/turns.ts';
 import type { TurnTaking } from '../guest-turns.ts';
+import type { GuestState, ToolRunner } from '../hostcalls/guest-state.ts';
+import type { Output } from '../hostcalls/output.ts';
+import type { HostcallTable } from '../hostcalls/table.ts';
 import type { Leash } from '../leash.ts';
 import { throwUncatchable } from '../uncatchable.ts';
 import { preview1 } from '../wasi/preview1.ts';

@@ -2,8 +2,8 @@ import { MAX_GUEST_TOOL_OUTPUT_BYTES } from '../../abi/chat-params.ts';
 import { errno } from '../../abi/errno.ts';
 import { NO_FUNCTION_TABLE } from '../../abi/guest-module.ts';
 import type { GuestMemory } from '../../abi/memory.ts';
-import type { Arena, ToolRequest } from '../../fd/chat-entries.ts';
-import type { ToolAnswer } from '../../hostcalls/guest-state.ts';
+import type { Arena, ToolRequest } from '../descriptors/chat-entries.ts';
+import type { ToolAnswer } from '../hostcalls/guest-state.ts';
 
 const LENGTH_SLOT_BYTES = 8;
 const CALLBACK_PARAMETERS = 4;

@@ -1,4 +1,4 @@
-import type { GuestEnding } from '../../protocol/port.ts';
+import type { GuestEnding } from '../../port/port.ts';
 
 const SUSPENDED_IN_START =
   'a blocking hostcall was made inside the start section of the module, where the guest cannot be suspended; ' +

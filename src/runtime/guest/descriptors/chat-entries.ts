@@ -1,5 +1,5 @@
-import type { CheckedParam } from '../abi/chat-params.ts';
-import type { SessionDelta } from '../protocol/port.ts';
+import type { CheckedParam } from '../../abi/chat-params.ts';
+import type { SessionDelta } from '../../port/port.ts';
 import { EventLines } from './event-lines.ts';
 import { type AnswerCount, PendingEntry } from './pending-entry.ts';
 import { IN, OUT } from './readiness.ts';

@@ -1,4 +1,4 @@
-import { type Failure, fail } from '../abi/errno.ts';
+import { type Failure, fail } from '../../abi/errno.ts';
 import { ERR, HUP, IN } from './readiness.ts';
 import { FdEntry } from './table.ts';
 

@@ -1,4 +1,4 @@
-import { type Failure, fail } from '../abi/errno.ts';
+import { type Failure, fail } from '../../abi/errno.ts';
 import { FdPages } from './fd-pages.ts';
 
 export type FdKind =

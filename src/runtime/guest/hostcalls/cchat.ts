@@ -1,9 +1,9 @@
-import { NAME_BYTES } from '../abi/calls.ts';
-import { checkParam } from '../abi/chat-params.ts';
-import { type Failure, fail } from '../abi/errno.ts';
-import { isJsonObject, type JsonValue } from '../base/json.ts';
-import { ChatResponse, ChatSession } from '../fd/chat-entries.ts';
-import type { HostReply } from '../protocol/port.ts';
+import { isJsonObject, type JsonValue } from '../../../base/json.ts';
+import { NAME_BYTES } from '../../abi/calls.ts';
+import { checkParam } from '../../abi/chat-params.ts';
+import { type Failure, fail } from '../../abi/errno.ts';
+import type { HostReply } from '../../port/port.ts';
+import { ChatResponse, ChatSession } from '../descriptors/chat-entries.ts';
 import { closeFd, noRoomForCall, openFd, paramTooLarge, settledMetrics } from './fd.ts';
 import type { GuestState } from './guest-state.ts';
 import { parseGuestJson } from './parse-json.ts';

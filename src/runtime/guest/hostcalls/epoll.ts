@@ -1,11 +1,11 @@
-import { type Failure, fail } from '../abi/errno.ts';
-import { Epoll, RECORD_BYTES } from '../fd/epoll.ts';
+import { type Failure, fail } from '../../abi/errno.ts';
+import { Epoll, RECORD_BYTES } from '../descriptors/epoll.ts';
 import { closeFd, openFd } from './fd.ts';
 import type { GuestState } from './guest-state.ts';
 import type { Family } from './table.ts';
 import { runWaitingTool } from './tool-callbacks.ts';
 
-export { RECORD_BYTES } from '../fd/epoll.ts';
+export { RECORD_BYTES } from '../descriptors/epoll.ts';
 
 const ADD = 1;
 const MOD = 2;

@@ -1,8 +1,8 @@
-import { type Failure, fail } from '../abi/errno.ts';
-import { canonicalJson, isJsonObject, type JsonObject } from '../base/json.ts';
-import { PendingEntry } from '../fd/pending-entry.ts';
-import { pollNames } from '../fd/readiness.ts';
-import type { FdEntry, FdKind } from '../fd/table.ts';
+import { canonicalJson, isJsonObject, type JsonObject } from '../../../base/json.ts';
+import { type Failure, fail } from '../../abi/errno.ts';
+import { PendingEntry } from '../descriptors/pending-entry.ts';
+import { pollNames } from '../descriptors/readiness.ts';
+import type { FdEntry, FdKind } from '../descriptors/table.ts';
 import type { GuestState } from './guest-state.ts';
 import { parseGuestJson } from './parse-json.ts';
 import type { Family } from './table.ts';

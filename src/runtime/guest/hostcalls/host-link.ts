@@ -1,6 +1,6 @@
-import type { WaitPoint } from '../fd/readiness.ts';
-import { type GuestRequest, type HostMessage, type HostReply, isLastWord } from '../protocol/port.ts';
-import type { Tape } from './tape.ts';
+import type { Tape } from '../../durable/guest/tape.ts';
+import { type GuestRequest, type HostMessage, type HostReply, isLastWord } from '../../port/port.ts';
+import type { WaitPoint } from '../descriptors/readiness.ts';
 import type { ThreadPort } from './thread-port.ts';
 
 /** A power of two. */

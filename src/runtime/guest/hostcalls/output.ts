@@ -1,6 +1,6 @@
 import { writeSync } from 'node:fs';
-import { errorCode } from '../base/error-text.ts';
-import { type AloneSpec, MAX_OUTPUT_CHUNK, type StandardStream } from '../protocol/guest-spec.ts';
+import { errorCode } from '../../../base/error-text.ts';
+import { type AloneSpec, MAX_OUTPUT_CHUNK, type StandardStream } from '../../port/guest-spec.ts';
 import { Underway } from './underway.ts';
 
 /** Where a guest's bytes go. */

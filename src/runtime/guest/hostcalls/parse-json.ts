@@ -1,5 +1,5 @@
-import { type JsonValue, parseJson } from '../base/json.ts';
-import { tooDeepAt } from '../base/json-depth.ts';
+import { type JsonValue, parseJson } from '../../../base/json.ts';
+import { tooDeepAt } from '../../../base/json-depth.ts';
 
 /** Nesting that nothing real has; beyond it the stack of whoever walks the value would be at risk. */
 export const MAX_JSON_DEPTH = 256;

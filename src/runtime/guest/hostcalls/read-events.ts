@@ -1,6 +1,6 @@
-import { type Failure, fail } from '../abi/errno.ts';
-import { ChatResponse } from '../fd/chat-entries.ts';
-import { STREAM_WINDOW_BYTES } from '../protocol/port.ts';
+import { type Failure, fail } from '../../abi/errno.ts';
+import { STREAM_WINDOW_BYTES } from '../../port/port.ts';
+import { ChatResponse } from '../descriptors/chat-entries.ts';
 import type { GuestState } from './guest-state.ts';
 import { runWaitingTool } from './tool-callbacks.ts';
 

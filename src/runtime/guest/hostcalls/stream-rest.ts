@@ -1,6 +1,6 @@
-import type { WaitPoint } from '../fd/readiness.ts';
+import type { Tape } from '../../durable/guest/tape.ts';
+import type { WaitPoint } from '../descriptors/readiness.ts';
 import type { HostLink } from './host-link.ts';
-import type { Tape } from './tape.ts';
 
 /** How often it is looked within the time. */
 const LOOKS = 4;

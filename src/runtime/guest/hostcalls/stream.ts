@@ -1,7 +1,7 @@
-import { MAX_STREAMS } from '../abi/calls.ts';
-import { type Failure, fail } from '../abi/errno.ts';
-import { UserStream, UserStreamCtl } from '../fd/stream-entries.ts';
-import { readWholeFrame } from '../protocol/stream-frame.ts';
+import { MAX_STREAMS } from '../../abi/calls.ts';
+import { type Failure, fail } from '../../abi/errno.ts';
+import { readWholeFrame } from '../../port/stream-frame.ts';
+import { UserStream, UserStreamCtl } from '../descriptors/stream-entries.ts';
 import { closeFd, openFd, tooManyFds } from './fd.ts';
 import type { GuestState } from './guest-state.ts';
 import type { Family } from './table.ts';

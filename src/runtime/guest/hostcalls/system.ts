@@ -1,5 +1,5 @@
-import { abiVersion } from '../abi/calls.ts';
-import { fail } from '../abi/errno.ts';
+import { abiVersion } from '../../abi/calls.ts';
+import { fail } from '../../abi/errno.ts';
 import type { Family } from './table.ts';
 
 /** What `spear_feature` answers 1 to. */

@@ -1,5 +1,5 @@
-import type { CallName, calls, Param, ParamKind } from '../abi/calls.ts';
-import type { Failure } from '../abi/errno.ts';
+import type { CallName, calls, Param, ParamKind } from '../../abi/calls.ts';
+import type { Failure } from '../../abi/errno.ts';
 import type { GuestState } from './guest-state.ts';
 
 type Row<Name extends CallName> = Extract<(typeof calls)[number], { name: Name }>;

@@ -1,8 +1,8 @@
-import { type Call, calls } from '../abi/calls.ts';
-import { GuestMemory } from '../abi/memory.ts';
+import { type Call, calls } from '../../abi/calls.ts';
+import { GuestMemory } from '../../abi/memory.ts';
+import type { Tape } from '../../durable/guest/tape.ts';
 import type { GuestState } from './guest-state.ts';
 import type { HostcallTable } from './table.ts';
-import type { Tape } from './tape.ts';
 
 type Handler = (guest: GuestState, ...args: unknown[]) => unknown;
 

@@ -1,5 +1,5 @@
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
-import type { HostMessage, HostPosted } from '../protocol/port.ts';
+import type { HostMessage, HostPosted } from '../../port/port.ts';
 
 /** Messages that are taken in one event: guests that they start, end or wake have their turn before the next ones. */
 const MAX_AT_ONCE = 4;

@@ -1,4 +1,4 @@
-import type { ChatResponse, ToolRequest } from '../fd/chat-entries.ts';
+import type { ChatResponse, ToolRequest } from '../descriptors/chat-entries.ts';
 import type { GuestState } from './guest-state.ts';
 
 /** Callbacks that may stand on top of each other. */

@@ -1,4 +1,4 @@
-import { MAX_UNDERWAY, TOLD_AT_ONCE, underwayAt } from '../protocol/guest-spec.ts';
+import { MAX_UNDERWAY, TOLD_AT_ONCE, underwayAt } from '../../port/guest-spec.ts';
 
 /** How long one wait for the host lasts before it is asked again. */
 const ROOM_WAIT_MS = 1_000;

@@ -1,4 +1,4 @@
-import type { Chance } from '../../hostcalls/chance.ts';
+import type { Chance } from '../../durable/guest/chance.ts';
 
 const REALTIME = 0;
 const CLOCKS = 4;

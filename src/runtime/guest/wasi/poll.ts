@@ -1,6 +1,6 @@
 import { wasiErrno } from '../../abi/errno.ts';
 import type { GuestMemory } from '../../abi/memory.ts';
-import type { Chance } from '../../hostcalls/chance.ts';
+import type { Chance } from '../../durable/guest/chance.ts';
 import { clockNow, isClock } from './clock.ts';
 
 const SUBSCRIPTION_BYTES = 48;

@@ -1,7 +1,7 @@
 import { wasiErrno } from '../../abi/errno.ts';
 import type { GuestMemory } from '../../abi/memory.ts';
-import type { Chance } from '../../hostcalls/chance.ts';
-import type { Output } from '../../hostcalls/output.ts';
+import type { Chance } from '../../durable/guest/chance.ts';
+import type { Output } from '../hostcalls/output.ts';
 import { type Leash, suspending } from '../leash.ts';
 import { clockNow, clockResolution, isClock } from './clock.ts';
 import { pollOneoff } from './poll.ts';

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { isJsonObject } from '../../base/json.ts';
+import { isJsonObject } from '../../../base/json.ts';
 import type { CompiledComponent } from './component-stages.ts';
 
 // magic, newline, sha256 of the rest in hex, newline, header as JSON, newline, glue, core modules.

@@ -1,5 +1,5 @@
+import { cutText } from '../../../base/cut-text.ts';
 import { ModuleError } from '../../abi/guest-module.ts';
-import { cutText } from '../../base/cut-text.ts';
 import { WasmReader } from '../wasm-binary.ts';
 import { MAX_DEFINITIONS, MAX_NAME_BYTES, MAX_NESTING } from './component-limits.ts';
 

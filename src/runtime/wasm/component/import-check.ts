@@ -1,3 +1,5 @@
+import { didYouMean } from '../../../base/nearest-key.ts';
+import { wasiFunctionTypes } from '../../../generated/wasi-types.ts';
 import { ModuleError } from '../../abi/guest-module.ts';
 import {
   type WitFunction,
@@ -7,10 +9,8 @@ import {
   witFunctions,
   witPackage,
 } from '../../abi/wit.ts';
-import { didYouMean } from '../../base/nearest-key.ts';
 import { servedWasi } from '../../guest/component/wasi/served.ts';
 import { servesFunction } from '../../guest/component/wasi/served-functions.ts';
-import { wasiFunctionTypes } from './generated/wasi-types.ts';
 import { type DeclaredItem, type DeclaredItems, typeText } from './type-scope.ts';
 
 /** As many as a person reads. */

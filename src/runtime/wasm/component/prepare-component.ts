@@ -1,6 +1,6 @@
 import { ModuleError } from '../../abi/guest-module.ts';
-import type { Limits } from '../../protocol/limits.ts';
-import type { Turns } from '../../protocol/turns.ts';
+import type { Limits } from '../../port/limits.ts';
+import type { Turns } from '../../port/turns.ts';
 import { writeBounds } from '../bound-memory.ts';
 import { endPromptly } from '../prompt-ending.ts';
 import { type CompileHost, compileOnce } from './compile-once.ts';
@@ -37,7 +37,7 @@ async function compileAsTheyAre(modules: Modules, unshareable: string | null = n
 async function compileWithTurns(modules: Modules, lane: Lane): Promise<Compiled> {
   if (lane.kind === 'glue')
     return compileAsTheyAre(modules, `the component needs the glue code of jco, because ${lane.reason}`);
-  const { withTurns } = await import('../turns/with-turns.ts');
+  const { withTurns } = await import('../preemption/with-turns.ts');
   try {
     const turns = new Map<string, Turns>();
     const turned = new Map<string, Uint8Array>();

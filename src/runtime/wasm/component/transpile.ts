@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads';
+import { errorCode } from '../../../base/error-text.ts';
 import { ModuleError } from '../../abi/guest-module.ts';
-import { errorCode } from '../../base/error-text.ts';
 import { refineGlue } from './refine-glue.ts';
 
 /** What jco is told beside the component; with its version, all that its output depends on. */

@@ -1,4 +1,4 @@
-import packageJson from '../../../package.json' with { type: 'json' };
+import packageJson from '../../../../package.json' with { type: 'json' };
 
 /** Of @bytecodealliance/jco-transpile, which the build puts into dist/: what is known about its output was seen in this version. */
 export const JCO_VERSION: string = packageJson.devDependencies['@bytecodealliance/jco-transpile'];

@@ -1,5 +1,5 @@
 import { ModuleError } from '../../abi/guest-module.ts';
-import { TURNS_MODULE } from '../../protocol/turns.ts';
+import { TURNS_MODULE } from '../../port/turns.ts';
 import { skipType } from '../instructions.ts';
 import { WasmReader } from '../wasm-binary.ts';
 

@@ -1,5 +1,5 @@
 import { ModuleError } from '../../abi/guest-module.ts';
-import { START_EXPORT, TURNS_MODULE, type Turns, turnImports } from '../../protocol/turns.ts';
+import { START_EXPORT, TURNS_MODULE, type Turns, turnImports } from '../../port/turns.ts';
 import { readTypes } from '../import-types.ts';
 import { readSections, type Section, section, unsignedLeb, WasmReader, writeSections } from '../wasm-binary.ts';
 import { branchHints } from './branch-hints.ts';

@@ -1,7 +1,7 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isJsonObject, type JsonObject, parseJson } from '../../../base/json.ts';
 import type { OidcConfig } from '../../../config/sms/oidc.ts';
-import type { Secret } from '../../../secrets/secret.ts';
+import type { Secret } from '../../secrets/secret.ts';
 import type { Identity } from '../identity.ts';
 import { identityOfClaims } from './claims.ts';
 import { type Issuer, type IssuerEndpoints, type IssuerFetch, IssuerUnavailable } from './issuer.ts';

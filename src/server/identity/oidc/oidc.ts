@@ -1,9 +1,9 @@
 import type { CompiledEgress } from '../../../config/egress.ts';
 import type { OidcConfig } from '../../../config/sms/oidc.ts';
-import { EgressRules, egressOf } from '../../../pool/egress.ts';
-import type { HttpClient } from '../../../pool/http-client.ts';
-import { endpointFetch } from '../../../pool/oauth/endpoint-fetch.ts';
-import type { ServiceLog } from '../../service-log.ts';
+import { EgressRules, egressOf } from '../../egress/egress.ts';
+import { endpointFetch } from '../../egress/endpoint-fetch.ts';
+import type { HttpClient } from '../../egress/http-client.ts';
+import type { ServiceLog } from '../../log/service-log.ts';
 import { Issuer, type IssuerFetch } from './issuer.ts';
 import { Logins } from './login.ts';
 import { OidcTokens } from './oidc-tokens.ts';
@@ -24,7 +24,7 @@ export interface Oidc {
 export function openOidc(config: OidcConfig, egress: CompiledEgress, log: ServiceLog): Oidc {
   let client: Promise<HttpClient> | null = null;
   const fetch: IssuerFetch = async (url, init) => {
-    client ??= import('../../../pool/http-client.ts').then(({ createHttpClient }) =>
+    client ??= import('../../egress/http-client.ts').then(({ createHttpClient }) =>
       // The issuer is named by who runs the registry, as a user names servers of their own.
       createHttpClient(new EgressRules(egressOf(egress, 'user_owned'))),
     );

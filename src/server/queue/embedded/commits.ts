@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { inTransaction, whyNotStored } from '../../base/sqlite-file.ts';
+import { inTransaction, whyNotStored } from '../../../base/sqlite-file.ts';
 import { QueueError } from '../run-queue.ts';
 
 /** A commit waits for the disk, and the whole process with it: so long is left between two of them. */

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
-import { Listeners } from '../../base/listeners.ts';
-import { copyDatabase, namingDamage, noSpace, openExclusively } from '../../base/sqlite-file.ts';
-import { hasEnded, type RunRecord, type RunStatus, runStatuses } from '../../protocol/run.ts';
+import { Listeners } from '../../../base/listeners.ts';
+import { copyDatabase, namingDamage, noSpace, openExclusively } from '../../../base/sqlite-file.ts';
+import { hasEnded, type RunRecord, type RunStatus, runStatuses } from '../../records/run.ts';
 import {
   type Claim,
   type Line,

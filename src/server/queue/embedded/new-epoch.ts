@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { checkIntegrity, editDatabase, inTransaction } from '../../base/sqlite-file.ts';
-import { endStatuses } from '../../protocol/run.ts';
+import { checkIntegrity, editDatabase, inTransaction } from '../../../base/sqlite-file.ts';
+import { endStatuses } from '../../records/run.ts';
 import { RunTable } from './run-table.ts';
 import { prepareSchema } from './schema.ts';
 

@@ -1,4 +1,4 @@
-import { type ParkedFor, parkedFor, type RunRecord } from '../../protocol/run.ts';
+import { type ParkedFor, parkedFor, type RunRecord } from '../../records/run.ts';
 
 /** A row of the table of runs, as SQLite gives it. */
 export interface RunRow extends Omit<RunRecord, 'exit' | 'cost' | 'parked_for' | 'degraded'> {

@@ -1,5 +1,5 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
-import type { RunRecord, RunStatus } from '../../protocol/run.ts';
+import type { RunRecord, RunStatus } from '../../records/run.ts';
 import type { NewRun, ParkedFor, RunEnding, RunFilter, RunMark, RunRelease } from '../run-queue.ts';
 import { type RunRow, toParkedFor, toRecord } from './run-row.ts';
 

@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { inTransaction, keepCopy } from '../../base/sqlite-file.ts';
+import { inTransaction, keepCopy } from '../../../base/sqlite-file.ts';
 
 /** Marks a file as a queue ("SPRQ"), so that another program's database is never taken for one. */
 const APPLICATION_ID = 0x53505251;

@@ -8,8 +8,8 @@ import {
   type TlsOptions,
   UserAuthenticationExpiredError,
 } from '@nats-io/transport-node';
-import { isUntrustedCertificate } from '../../base/certificate-problem.ts';
-import { errorCode, errorText } from '../../base/error-text.ts';
+import { isUntrustedCertificate } from '../../../base/certificate-problem.ts';
+import { errorCode, errorText } from '../../../base/error-text.ts';
 import type { Secret } from '../../secrets/secret.ts';
 import { NatsSetupError } from './nats-setup-error.ts';
 import { type NatsTls, tlsOptions } from './nats-tls.ts';

@@ -1,5 +1,5 @@
 import { createInbox, type Msg, type NatsConnection, nanos } from '@nats-io/transport-node';
-import { isJsonObject, parseJson } from '../../base/json.ts';
+import { isJsonObject, parseJson } from '../../../base/json.ts';
 import { isEntryOf, type RunEntry } from './run-entries.ts';
 import { parseWork, placeOf, streams } from './subjects.ts';
 

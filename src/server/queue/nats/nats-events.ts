@@ -1,6 +1,6 @@
 import { DeliverPolicy } from '@nats-io/jetstream';
-import { isJsonObject, parseJson } from '../../base/json.ts';
-import { hasEnded, type RunStatus } from '../../protocol/run.ts';
+import { isJsonObject, parseJson } from '../../../base/json.ts';
+import { hasEnded, type RunStatus } from '../../records/run.ts';
 import { lifeOf, type RunEvent, type RunEventSource, RunEvents } from '../run-events.ts';
 import type { NatsParts } from './nats-parts.ts';
 import { eventsSubject, streams } from './subjects.ts';

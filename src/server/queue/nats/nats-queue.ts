@@ -1,6 +1,6 @@
 import type { NatsConnection } from '@nats-io/transport-node';
-import { Listeners } from '../../base/listeners.ts';
-import { hasEnded, type RunRecord } from '../../protocol/run.ts';
+import { Listeners } from '../../../base/listeners.ts';
+import { hasEnded, type RunRecord } from '../../records/run.ts';
 import {
   type Claim,
   type Line,

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { NatsConnection } from '@nats-io/transport-node';
-import { hasEnded, type RunRecord } from '../../protocol/run.ts';
+import { hasEnded, type RunRecord } from '../../records/run.ts';
 import {
   type NewRun,
   QueueError,

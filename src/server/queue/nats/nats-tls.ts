@@ -1,8 +1,8 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { TlsOptions } from '@nats-io/transport-node';
-import { errorCode, errorText } from '../../base/error-text.ts';
-import type { NatsIdentity } from '../../config/nats.ts';
+import { errorCode, errorText } from '../../../base/error-text.ts';
+import type { NatsIdentity } from '../../../config/nats.ts';
 import { readSecretFile, SecretFileError } from '../../secrets/secret-file.ts';
 import { NatsSetupError } from './nats-setup-error.ts';
 

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { nuid } from '@nats-io/transport-node';
-import { errorText } from '../../base/error-text.ts';
-import type { RunRecord } from '../../protocol/run.ts';
+import { errorText } from '../../../base/error-text.ts';
+import type { RunRecord } from '../../records/run.ts';
 import type { Delivery } from './deliveries.ts';
 import { type JournalMessage, lastMessage, type MessageKind, toHeaders } from './journal-messages.ts';
 import type { NatsParts } from './nats-parts.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream';
 import { PermissionViolationError, RequestError } from '@nats-io/transport-node';
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../../base/error-text.ts';
 import { QueueError } from '../run-queue.ts';
 
 /** A leader that is gone is replaced within seconds; until then nobody answers, and at once. */

@@ -1,6 +1,6 @@
 import { DiscardPolicy, type StreamConfig } from '@nats-io/jetstream';
 import { type Msg, type NatsConnection, NoRespondersError, RequestError } from '@nats-io/transport-node';
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../../base/error-text.ts';
 import { HEALTH_SUBJECT, streams } from './subjects.ts';
 
 /** Between two probes. With the time that one may take, a queue that is away is noticed within five seconds. */

@@ -1,4 +1,4 @@
-import { hasEnded } from '../../protocol/run.ts';
+import { hasEnded } from '../../records/run.ts';
 import type { Claim, Line } from '../run-queue.ts';
 import type { Delivery } from './deliveries.ts';
 import { lastMessage } from './journal-messages.ts';

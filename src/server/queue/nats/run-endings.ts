@@ -1,4 +1,4 @@
-import { hasEnded, type RunRecord } from '../../protocol/run.ts';
+import { hasEnded, type RunRecord } from '../../records/run.ts';
 import type { RunEnding } from '../run-queue.ts';
 import type { Body } from './bodies.ts';
 import type { Delivery } from './deliveries.ts';

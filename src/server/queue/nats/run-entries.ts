@@ -1,6 +1,6 @@
 import type { KV, KvEntry } from '@nats-io/kv';
-import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../base/json.ts';
-import { type RunRecord, type RunStatus, runStatuses } from '../../protocol/run.ts';
+import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../../base/json.ts';
+import { type RunRecord, type RunStatus, runStatuses } from '../../records/run.ts';
 import type { NewRun, ParkedFor } from '../run-queue.ts';
 import type { Body } from './bodies.ts';
 import { isWrongSequence, patiently } from './patience.ts';

@@ -1,5 +1,5 @@
-import { Listeners } from '../../base/listeners.ts';
-import { hasEnded, type RunRecord, type RunStatus, runStatuses } from '../../protocol/run.ts';
+import { Listeners } from '../../../base/listeners.ts';
+import { hasEnded, type RunRecord, type RunStatus, runStatuses } from '../../records/run.ts';
 import type { ParkedFor, QueueFacts, RunChange, RunFilter } from '../run-queue.ts';
 import type { EntryNews } from './entry-feed.ts';
 import { parseEntry, type RunEntry } from './run-entries.ts';

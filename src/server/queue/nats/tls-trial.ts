@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { connect as connectPlainly, isIP } from 'node:net';
 import { connect as connectByTls, createSecureContext } from 'node:tls';
 import type { TlsOptions } from '@nats-io/transport-node';
-import { isCertificateAlert } from '../../base/certificate-problem.ts';
-import { errorCode } from '../../base/error-text.ts';
+import { isCertificateAlert } from '../../../base/certificate-problem.ts';
+import { errorCode } from '../../../base/error-text.ts';
 
 const TRIAL_MS = 3_000;
 const SPOKEN_TO = 'PING\r\n';

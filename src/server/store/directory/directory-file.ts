@@ -1,11 +1,11 @@
 import { constants } from 'node:fs';
 import { type FileHandle, open, realpath } from 'node:fs/promises';
 import { join, sep } from 'node:path';
-import { errorCode, errorText } from '../base/error-text.ts';
-import { isJsonObject } from '../base/json.ts';
-import { parseToml, TomlTextError } from '../config/toml.ts';
-import type { RecordIssue } from '../protocol/record.ts';
-import type { RecordKind, StoreStamps } from '../protocol/record-kind.ts';
+import { errorCode, errorText } from '../../../base/error-text.ts';
+import { isJsonObject } from '../../../base/json.ts';
+import { parseToml, TomlTextError } from '../../../config/toml.ts';
+import type { RecordIssue } from '../../records/record.ts';
+import type { RecordKind, StoreStamps } from '../../records/record-kind.ts';
 import { JsonTextError, jsonFieldLines } from './directory-json.ts';
 import { type FieldLines, tomlFieldLines } from './directory-lines.ts';
 

@@ -1,5 +1,5 @@
 import { type JSONPath, type JSONVisitor, printParseErrorCode, visit } from 'jsonc-parser';
-import { tooDeepAt } from '../base/json-depth.ts';
+import { tooDeepAt } from '../../../base/json-depth.ts';
 import { FieldLines } from './directory-lines.ts';
 
 /** A JSON text that cannot be read, without a word of its content: JSON.parse quotes it, secrets included. */

@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
-import { errorCode } from '../base/error-text.ts';
-import { idOf, type RecordKind, type StoreStamps } from '../protocol/record-kind.ts';
+import { errorCode } from '../../../base/error-text.ts';
+import { idOf, type RecordKind, type StoreStamps } from '../../records/record-kind.ts';
 import { type DirectoryProblem, OUTSIDE, problem, readRecordFile } from './directory-file.ts';
 
 export interface ScannedRecord<R> {

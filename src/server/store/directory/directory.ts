@@ -1,11 +1,11 @@
-import { canonicalJson, type JsonValue } from '../base/json.ts';
-import { Turns } from '../base/turns.ts';
-import { sameContent } from '../protocol/record-compare.ts';
-import { idOf, type StoreStamps } from '../protocol/record-kind.ts';
+import { canonicalJson, type JsonValue } from '../../../base/json.ts';
+import { Turns } from '../../../base/turns.ts';
+import { sameContent } from '../../records/record-compare.ts';
+import { idOf, type StoreStamps } from '../../records/record-kind.ts';
+import { MAX_TRIES } from '../record-write.ts';
+import { type RegistryStore, type StoreChange, wasOvertaken } from '../store.ts';
 import type { DirectoryProblem } from './directory-file.ts';
 import { type DirectoryScan, type ScanOptions, scanDirectory } from './directory-scan.ts';
-import { MAX_TRIES } from './record-write.ts';
-import { type RegistryStore, type StoreChange, wasOvertaken } from './store/store.ts';
 
 /** The origin of a record that was read from a file of the directory. */
 export const DIRECTORY_ORIGIN = 'directory:';

@@ -1,5 +1,5 @@
-import type { EtcdConfig } from '../../config/sms/etcd.ts';
-import type { KeptRegistry } from '../store/kept-registry.ts';
+import type { EtcdConfig } from '../../../config/sms/etcd.ts';
+import type { KeptRegistry } from '../kept-registry.ts';
 import { EtcdClient } from './etcd-client.ts';
 import { EtcdKeys } from './etcd-keys.ts';
 import { dropAll } from './etcd-operations.ts';

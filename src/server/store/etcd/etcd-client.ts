@@ -1,11 +1,11 @@
 import { type Client, Code, ConnectError, createClient, type Interceptor } from '@connectrpc/connect';
 import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
-import { isUntrustedCertificate } from '../../base/certificate-problem.ts';
-import { errorCode, errorText } from '../../base/error-text.ts';
-import type { EtcdConfig } from '../../config/sms/etcd.ts';
-import { Auth, Lease, Maintenance } from '../../protocol/generated/etcdserverpb/cluster_pb.ts';
-import { KV } from '../../protocol/generated/etcdserverpb/kv_pb.ts';
-import { Watch, type WatchResponse } from '../../protocol/generated/etcdserverpb/watch_pb.ts';
+import { isUntrustedCertificate } from '../../../base/certificate-problem.ts';
+import { errorCode, errorText } from '../../../base/error-text.ts';
+import type { EtcdConfig } from '../../../config/sms/etcd.ts';
+import { Auth, Lease, Maintenance } from '../../../generated/proto/etcdserverpb/cluster_pb.ts';
+import { KV } from '../../../generated/proto/etcdserverpb/kv_pb.ts';
+import { Watch, type WatchResponse } from '../../../generated/proto/etcdserverpb/watch_pb.ts';
 
 /** One try on one member. */
 const TRY_MS = 3_000;

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { KeyValue, ResponseHeader } from '../../protocol/generated/etcdserverpb/key_value_pb.ts';
+import type { KeyValue, ResponseHeader } from '../../../generated/proto/etcdserverpb/key_value_pb.ts';
 import type { EtcdClient } from './etcd-client.ts';
 import { bytesOf, type EtcdKeys, textOf } from './etcd-keys.ts';
 import { keyAbsent, put, range, rangeOf } from './etcd-operations.ts';

@@ -1,4 +1,4 @@
-import type { RecordKind, StoreStamps } from '../../protocol/record-kind.ts';
+import type { RecordKind, StoreStamps } from '../../records/record-kind.ts';
 
 export type KindName = RecordKind<StoreStamps>['name'];
 

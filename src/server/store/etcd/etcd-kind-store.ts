@@ -1,6 +1,6 @@
-import type { RegistryEvent, RegistryListing } from '../../protocol/record-events.ts';
-import type { RecordKind, StoreStamps } from '../../protocol/record-kind.ts';
-import { closedError } from '../store/record-memory.ts';
+import type { RegistryEvent, RegistryListing } from '../../records/record-events.ts';
+import type { RecordKind, StoreStamps } from '../../records/record-kind.ts';
+import { closedError } from '../record-memory.ts';
 import {
   type ApplyResult,
   type RegistryStore,
@@ -9,7 +9,7 @@ import {
   type UpsertOptions,
   type UpsertResult,
   type WriteOptions,
-} from '../store/store.ts';
+} from '../store.ts';
 import type { EtcdClient } from './etcd-client.ts';
 import type { EtcdImport, EtcdImports } from './etcd-import.ts';
 import { bytesOf, type EtcdKeys } from './etcd-keys.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { backoffMs } from '../../base/backoff.ts';
-import { errorText } from '../../base/error-text.ts';
-import { type Event, Event_EventType as EventType } from '../../protocol/generated/etcdserverpb/key_value_pb.ts';
+import { backoffMs } from '../../../base/backoff.ts';
+import { errorText } from '../../../base/error-text.ts';
+import { type Event, Event_EventType as EventType } from '../../../generated/proto/etcdserverpb/key_value_pb.ts';
 import type { EtcdClient } from './etcd-client.ts';
 import { readEpoch } from './etcd-epoch.ts';
 import { type EtcdKeys, type KindName, textOf } from './etcd-keys.ts';

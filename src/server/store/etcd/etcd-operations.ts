@@ -1,12 +1,12 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import type { KeyValue } from '../../protocol/generated/etcdserverpb/key_value_pb.ts';
+import type { KeyValue } from '../../../generated/proto/etcdserverpb/key_value_pb.ts';
 import {
   Compare_CompareResult as CompareResult,
   type CompareSchema,
   Compare_CompareTarget as CompareTarget,
   type RequestOpSchema,
   type ResponseOp,
-} from '../../protocol/generated/etcdserverpb/kv_pb.ts';
+} from '../../../generated/proto/etcdserverpb/kv_pb.ts';
 import type { KeyRange } from './etcd-keys.ts';
 
 export type Operation = MessageInitShape<typeof RequestOpSchema>;

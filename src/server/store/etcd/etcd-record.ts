@@ -1,6 +1,6 @@
-import type { RecordKind, StoreStamps } from '../../protocol/record-kind.ts';
-import { readRecord } from '../store/read-record.ts';
-import type { Stored } from '../store/record-memory.ts';
+import type { RecordKind, StoreStamps } from '../../records/record-kind.ts';
+import { readRecord } from '../read-record.ts';
+import type { Stored } from '../record-memory.ts';
 import { textOf } from './etcd-keys.ts';
 
 /** A record as its key has it. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { errorText } from '../../base/error-text.ts';
-import { closedError } from '../store/record-memory.ts';
-import { StoreError } from '../store/store.ts';
+import { errorText } from '../../../base/error-text.ts';
+import { closedError } from '../record-memory.ts';
+import { StoreError } from '../store.ts';
 import type { EtcdClient } from './etcd-client.ts';
 import { bytesOf, type EtcdKeys } from './etcd-keys.ts';
 import type { AnyKindMirror } from './etcd-mirror.ts';

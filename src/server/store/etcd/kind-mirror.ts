@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
-import { Turns } from '../../base/turns.ts';
-import type { KeyValue } from '../../protocol/generated/etcdserverpb/key_value_pb.ts';
-import type { RecordKind, StoreStamps } from '../../protocol/record-kind.ts';
-import { leftOut } from '../store/read-record.ts';
-import { type MemoryBounds, RecordMemory, type VisibleChange } from '../store/record-memory.ts';
+import { Turns } from '../../../base/turns.ts';
+import type { KeyValue } from '../../../generated/proto/etcdserverpb/key_value_pb.ts';
+import type { RecordKind, StoreStamps } from '../../records/record-kind.ts';
+import { leftOut } from '../read-record.ts';
+import { type MemoryBounds, RecordMemory, type VisibleChange } from '../record-memory.ts';
 import { FIRST_SPACE } from './etcd-keys.ts';
 import { type EtcdStored, type ReadStored, readStored } from './etcd-record.ts';
 

@@ -1,8 +1,8 @@
-import { Turns } from '../../base/turns.ts';
-import { contentKey, sameContent } from '../../protocol/record-compare.ts';
-import { idOf, type StoreStamps } from '../../protocol/record-kind.ts';
-import { DEFAULT_ORIGIN, type StoreChange, StoreError } from '../store/store.ts';
-import { checkCondition, notFound } from '../store/write-conditions.ts';
+import { Turns } from '../../../base/turns.ts';
+import { contentKey, sameContent } from '../../records/record-compare.ts';
+import { idOf, type StoreStamps } from '../../records/record-kind.ts';
+import { DEFAULT_ORIGIN, type StoreChange, StoreError } from '../store.ts';
+import { checkCondition, notFound } from '../write-conditions.ts';
 import { recordText } from './etcd-record.ts';
 import type { KindMirror } from './kind-mirror.ts';
 

@@ -1,9 +1,9 @@
 import { setTimeout } from 'node:timers/promises';
-import type { ApprovalRequest } from '../../../src/mcp/approval/decider.ts';
-import type { DeskQuestion } from '../../../src/mcp/approval/desk.ts';
-import { RegistryDesk } from '../../../src/mcp/approval/registry-desk.ts';
-import type { BoundCall } from '../../../src/protocol/approval.ts';
-import { onStop, type TestSms } from '../running-sms.ts';
+import type { ApprovalRequest } from '../../../../src/agent/approvals/decider.ts';
+import type { DeskQuestion } from '../../../../src/agent/approvals/desk.ts';
+import { RegistryDesk } from '../../../../src/agent/approvals/registry-desk.ts';
+import type { BoundCall } from '../../../../src/server/records/approval.ts';
+import { onStop, type TestSms } from '../../../registry/running-sms.ts';
 
 /** Between two looks. */
 const PAUSE_MS = 5;

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { startTestSms, stopAll } from '../running-sms.ts';
+import { startTestSms, stopAll } from '../../../registry/running-sms.ts';
 import { boundCall, decide, deskAt, listed, questionOf, waiting } from './asking-node.ts';
 
 afterEach(stopAll);

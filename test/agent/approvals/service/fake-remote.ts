@@ -1,5 +1,5 @@
-import { type Approval, type BoundCall, decidersOf } from '../../../src/protocol/approval.ts';
-import type { AskedApproval, DecidedApproval, NodeApprovals } from '../../../src/registry/approval-port.ts';
+import type { AskedApproval, DecidedApproval, NodeApprovals } from '../../../../src/registry-client/approval-port.ts';
+import { type Approval, type BoundCall, decidersOf } from '../../../../src/server/records/approval.ts';
 import type { OpenedQueue } from './open-queue.ts';
 
 /** What a node sees of a registry, without a network. */

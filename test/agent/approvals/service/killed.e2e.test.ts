@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { RegistryDesk } from '../../../src/mcp/approval/registry-desk.ts';
-import type { ApprovalPort } from '../../../src/registry/approval-port.ts';
-import { createRemoteSource } from '../../../src/registry/remote-source.ts';
-import { onStop, stopAll, temporaryDirectory } from '../running-sms.ts';
-import { type SmsProcess, spawnSms } from '../sms-process.ts';
+import { RegistryDesk } from '../../../../src/agent/approvals/registry-desk.ts';
+import type { ApprovalPort } from '../../../../src/registry-client/approval-port.ts';
+import { createRemoteSource } from '../../../../src/registry-client/remote-source.ts';
+import { onStop, stopAll, temporaryDirectory } from '../../../registry/running-sms.ts';
+import { type SmsProcess, spawnSms } from '../../../registry/sms-process.ts';
 import { APPROVALS, boundCall, type Listed, questionOf } from './asking-node.ts';
 
 afterEach(stopAll);

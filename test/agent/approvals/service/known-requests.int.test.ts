@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { Approval } from '../../../src/protocol/approval.ts';
-import { newRequest } from '../../../src/sms/approvals/asked-call.ts';
-import { closed } from '../../../src/sms/approvals/closed.ts';
-import { KnownRequests } from '../../../src/sms/approvals/known-requests.ts';
-import { type RegistryStore, StoreError } from '../../../src/sms/store/store.ts';
+import { newRequest } from '../../../../src/agent/approvals/service/asked-call.ts';
+import { closed } from '../../../../src/agent/approvals/service/closed.ts';
+import { KnownRequests } from '../../../../src/agent/approvals/service/known-requests.ts';
+import type { Approval } from '../../../../src/server/records/approval.ts';
+import { type RegistryStore, StoreError } from '../../../../src/server/store/store.ts';
 import { askedCall, newStore } from './open-queue.ts';
 
 // Its own timers are out of reach of the fake clock.

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../../src/base/json.ts';
-import { hashDefinition, readDefinition } from '../../../src/policy/definition-hash.ts';
-import type { Approval } from '../../../src/protocol/approval.ts';
-import { newRequest } from '../../../src/sms/approvals/asked-call.ts';
-import { lastAllowed } from '../../../src/sms/approvals/last-allowed.ts';
+import { newRequest } from '../../../../src/agent/approvals/service/asked-call.ts';
+import { lastAllowed } from '../../../../src/agent/approvals/service/last-allowed.ts';
+import { hashDefinition, readDefinition } from '../../../../src/agent/policy/definition-hash.ts';
+import type { JsonObject } from '../../../../src/base/json.ts';
+import type { Approval } from '../../../../src/server/records/approval.ts';
 import { askedCall } from './open-queue.ts';
 
 const defined = (description: string, more: JsonObject = {}) => {

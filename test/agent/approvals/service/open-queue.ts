@@ -1,14 +1,14 @@
-import type { AuditEvent } from '../../../src/audit/event.ts';
-import type { JsonObject } from '../../../src/base/json.ts';
-import type { ApproverRule } from '../../../src/config/sms/sms-config.ts';
-import { type Approval, type BoundCall, boundCallFields, saltedHash } from '../../../src/protocol/approval.ts';
-import { approvalKind } from '../../../src/protocol/approval-kind.ts';
-import type { AskedCall } from '../../../src/sms/approvals/asked-call.ts';
-import { ApprovalQueue, type ApprovalQueueOptions } from '../../../src/sms/approvals/queue.ts';
-import { createMemoryStoreOf } from '../../../src/sms/store/memory-store.ts';
-import type { RegistryStore } from '../../../src/sms/store/store.ts';
-import { asCaller } from '../../../src/sms/trail/caller.ts';
-import { noTrail } from '../../../src/sms/trail/sms-trail.ts';
+import type { AskedCall } from '../../../../src/agent/approvals/service/asked-call.ts';
+import { ApprovalQueue, type ApprovalQueueOptions } from '../../../../src/agent/approvals/service/queue.ts';
+import type { JsonObject } from '../../../../src/base/json.ts';
+import type { ApproverRule } from '../../../../src/config/sms/sms-config.ts';
+import type { AuditEvent } from '../../../../src/server/audit/event.ts';
+import { noTrail } from '../../../../src/server/audit/sms-trail.ts';
+import { asCaller } from '../../../../src/server/identity/caller.ts';
+import { type Approval, type BoundCall, boundCallFields, saltedHash } from '../../../../src/server/records/approval.ts';
+import { approvalKind } from '../../../../src/server/records/approval-kind.ts';
+import { createMemoryStoreOf } from '../../../../src/server/store/memory-store.ts';
+import type { RegistryStore } from '../../../../src/server/store/store.ts';
 
 export const WAIT_MS = 60_000;
 export const GRANT_MS = 10_000;

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { approvalLimits, boundCallFields } from '../../../src/protocol/approval.ts';
-import { AlreadyDecided, MayNotDecide, QueueFull } from '../../../src/sms/approvals/errors.ts';
-import { StoreError } from '../../../src/sms/store/store.ts';
-import { noTrail } from '../../../src/sms/trail/sms-trail.ts';
+import { AlreadyDecided, MayNotDecide, QueueFull } from '../../../../src/agent/approvals/service/errors.ts';
+import { noTrail } from '../../../../src/server/audit/sms-trail.ts';
+import { approvalLimits, boundCallFields } from '../../../../src/server/records/approval.ts';
+import { StoreError } from '../../../../src/server/store/store.ts';
 import {
   approverRule,
   GRANT_MS,

@@ -1,11 +1,11 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { RegistryDesk } from '../../../src/mcp/approval/registry-desk.ts';
-import { hashDefinition } from '../../../src/policy/definition-hash.ts';
-import { saltedHash } from '../../../src/protocol/approval.ts';
-import { restoreSqliteStore } from '../../../src/sms/store/sqlite-backup.ts';
-import { startTestSms, stopAll, type TestSms, temporaryDirectory } from '../running-sms.ts';
+import { RegistryDesk } from '../../../../src/agent/approvals/registry-desk.ts';
+import { hashDefinition } from '../../../../src/agent/policy/definition-hash.ts';
+import { saltedHash } from '../../../../src/server/records/approval.ts';
+import { restoreSqliteStore } from '../../../../src/server/store/sqlite-backup.ts';
+import { startTestSms, stopAll, type TestSms, temporaryDirectory } from '../../../registry/running-sms.ts';
 import { APPROVALS, boundCall, decide, deskAt, listed, questionOf, waiting } from './asking-node.ts';
 
 afterEach(stopAll);

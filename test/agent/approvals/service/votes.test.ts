@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { Approval, ApprovalDecision } from '../../../src/protocol/approval.ts';
-import { newRequest } from '../../../src/sms/approvals/asked-call.ts';
-import { counted } from '../../../src/sms/approvals/votes.ts';
+import { newRequest } from '../../../../src/agent/approvals/service/asked-call.ts';
+import { counted } from '../../../../src/agent/approvals/service/votes.ts';
+import type { Approval, ApprovalDecision } from '../../../../src/server/records/approval.ts';
 import { askedCall } from './open-queue.ts';
 
 const request = newRequest(askedCall(), {

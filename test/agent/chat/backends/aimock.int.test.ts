@@ -1,9 +1,9 @@
 import { LLMock } from '@copilotkit/aimock';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { JsonObject } from '../../../src/base/json.ts';
-import type { ChatBackend } from '../../../src/chat/backend.ts';
-import { openBackend } from '../../../src/chat/backends/open-backend.ts';
-import { loadHostConfig } from '../../../src/config/host/host-config.ts';
+import type { ChatBackend } from '../../../../src/agent/chat/backend.ts';
+import { openBackend } from '../../../../src/agent/chat/backends/open-backend.ts';
+import type { JsonObject } from '../../../../src/base/json.ts';
+import { loadHostConfig } from '../../../../src/config/host/host-config.ts';
 import { FakeTiming } from './fake-timing.ts';
 import { chat, never } from './provider-server.ts';
 

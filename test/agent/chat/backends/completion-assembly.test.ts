@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../../src/base/json.ts';
-import { CompletionAssembly } from '../../../src/chat/backends/completion-assembly.ts';
+import { CompletionAssembly } from '../../../../src/agent/chat/backends/completion-assembly.ts';
+import type { JsonObject } from '../../../../src/base/json.ts';
 import { deltaChunk } from './provider-server.ts';
 
 function assemble(...chunks: JsonObject[]): JsonObject {

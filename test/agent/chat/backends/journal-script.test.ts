@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { scriptOf } from '../../../src/chat/backends/journal-script.ts';
-import { checkScript } from '../../../src/chat/backends/script-schema.ts';
-import { playScript } from '../../../src/chat/backends/scripted.ts';
-import type { TimedRecord } from '../../../src/protocol/journal.ts';
+import { scriptOf } from '../../../../src/agent/chat/backends/journal-script.ts';
+import { checkScript } from '../../../../src/agent/chat/backends/script-schema.ts';
+import { playScript } from '../../../../src/agent/chat/backends/scripted.ts';
+import type { TimedRecord } from '../../../../src/runtime/durable/journal.ts';
 
 const asked = (call: number, n: number, last?: object) => ({
   ...{ t: 'model.asked', call, n, backend: 'b', model: 'm', sha256: '', revision: null, ms: 0 },

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, expect, it, vi } from 'vitest';
-import { BackendSet } from '../../../src/chat/backends/open-backend.ts';
-import { loadHostConfig } from '../../../src/config/host/host-config.ts';
+import { BackendSet } from '../../../../src/agent/chat/backends/open-backend.ts';
+import { loadHostConfig } from '../../../../src/config/host/host-config.ts';
 import { chat, completionBody, never, ProviderServer, sendJson } from './provider-server.ts';
 
 const cleanups: (() => unknown)[] = [];
@@ -117,7 +117,7 @@ it('the stub loads neither the HTTP client nor the validator', async () => {
     const loaded = new Set();
     registerHooks({ resolve: (name, context, next) => (loaded.add(name), next(name, context)) });
     const { loadHostConfig } = await import('./src/config/host/host-config.ts');
-    const { BackendSet } = await import('./src/chat/backends/open-backend.ts');
+    const { BackendSet } = await import('./src/agent/chat/backends/open-backend.ts');
     const show = (when) => console.log(when, ['undici', 'zod', 'smol-toml'].filter((name) => loaded.has(name)).join(','));
     const set = new BackendSet(await loadHostConfig({ env: {} }));
     await (await set.get()).complete({ messages: [] }, new AbortController().signal);

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { afterEach, expect, it } from 'vitest';
-import { OpenAiBackend } from '../../../src/chat/backends/openai.ts';
-import type { CompiledOpenAiBackend } from '../../../src/config/host/host-config.ts';
-import { NO_PROXY } from '../../../src/config/host/proxy.ts';
+import { OpenAiBackend } from '../../../../src/agent/chat/backends/openai.ts';
+import type { CompiledOpenAiBackend } from '../../../../src/config/host/host-config.ts';
+import { NO_PROXY } from '../../../../src/config/host/proxy.ts';
 import {
   aFewTurns,
   chat,

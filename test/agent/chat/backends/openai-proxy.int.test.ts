@@ -1,9 +1,9 @@
 import { setDefaultCACertificates } from 'node:tls';
 import { afterEach, expect, it, vi } from 'vitest';
-import type { ChatBackend } from '../../../src/chat/backend.ts';
-import { openBackend } from '../../../src/chat/backends/open-backend.ts';
-import { loadHostConfig } from '../../../src/config/host/host-config.ts';
-import { selfSigned } from '../../support/certificates.ts';
+import type { ChatBackend } from '../../../../src/agent/chat/backend.ts';
+import { openBackend } from '../../../../src/agent/chat/backends/open-backend.ts';
+import { loadHostConfig } from '../../../../src/config/host/host-config.ts';
+import { selfSigned } from '../../../support/certificates.ts';
 import { FakeTiming } from './fake-timing.ts';
 import { chat, completionBody, never, ProviderServer, sendJson } from './provider-server.ts';
 import { ProxyServer } from './proxy-server.ts';

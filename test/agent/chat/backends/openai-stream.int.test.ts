@@ -1,6 +1,6 @@
 import { afterEach, expect, it } from 'vitest';
-import { OpenAiBackend } from '../../../src/chat/backends/openai.ts';
-import { NO_PROXY } from '../../../src/config/host/proxy.ts';
+import { OpenAiBackend } from '../../../../src/agent/chat/backends/openai.ts';
+import { NO_PROXY } from '../../../../src/config/host/proxy.ts';
 import {
   aFewTurns,
   chat,

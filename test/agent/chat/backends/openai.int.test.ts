@@ -1,12 +1,12 @@
 import { createServer } from 'node:net';
 import { inspect } from 'node:util';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { BackendError } from '../../../src/chat/backend.ts';
-import { MAX_PROVIDER_MESSAGE_BYTES } from '../../../src/chat/backends/failures.ts';
-import { OpenAiBackend } from '../../../src/chat/backends/openai.ts';
-import type { CompiledOpenAiBackend } from '../../../src/config/host/host-config.ts';
-import { NO_PROXY } from '../../../src/config/host/proxy.ts';
-import { Secret } from '../../../src/secrets/secret.ts';
+import type { BackendError } from '../../../../src/agent/chat/backend.ts';
+import { MAX_PROVIDER_MESSAGE_BYTES } from '../../../../src/agent/chat/backends/failures.ts';
+import { OpenAiBackend } from '../../../../src/agent/chat/backends/openai.ts';
+import type { CompiledOpenAiBackend } from '../../../../src/config/host/host-config.ts';
+import { NO_PROXY } from '../../../../src/config/host/proxy.ts';
+import { Secret } from '../../../../src/server/secrets/secret.ts';
 import { FakeTiming } from './fake-timing.ts';
 import {
   aFewTurns,

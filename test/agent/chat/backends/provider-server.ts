@@ -9,9 +9,9 @@ import {
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { JsonObject } from '../../../src/base/json.ts';
-import type { ChatRequest } from '../../../src/chat/backend.ts';
-import type { CompiledOpenAiBackend } from '../../../src/config/host/host-config.ts';
+import type { ChatRequest } from '../../../../src/agent/chat/backend.ts';
+import type { JsonObject } from '../../../../src/base/json.ts';
+import type { CompiledOpenAiBackend } from '../../../../src/config/host/host-config.ts';
 
 export interface SeenRequest {
   url: string;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import type { JsonObject } from '../../../src/base/json.ts';
-import { requestBody } from '../../../src/chat/backends/request-body.ts';
+import { requestBody } from '../../../../src/agent/chat/backends/request-body.ts';
+import type { JsonObject } from '../../../../src/base/json.ts';
 
 const json = fc.jsonValue({ maxDepth: 3 }) as fc.Arbitrary<JsonObject[string]>;
 const object = fc.dictionary(fc.string(), json) as fc.Arbitrary<JsonObject>;

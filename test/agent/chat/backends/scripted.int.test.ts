@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { canonicalJson, type JsonObject } from '../../../src/base/json.ts';
-import type { ChatRequest } from '../../../src/chat/backend.ts';
-import { openScriptedBackend } from '../../../src/chat/backends/scripted.ts';
+import type { ChatRequest } from '../../../../src/agent/chat/backend.ts';
+import { openScriptedBackend } from '../../../../src/agent/chat/backends/scripted.ts';
+import { canonicalJson, type JsonObject } from '../../../../src/base/json.ts';
 import { chat, never } from './provider-server.ts';
 
 const FILE = '/somewhere/turns.json';

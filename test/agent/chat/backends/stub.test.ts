@@ -1,6 +1,6 @@
 import { expect, it, vi } from 'vitest';
-import { canonicalJson } from '../../../src/base/json.ts';
-import { StubBackend } from '../../../src/chat/backends/stub.ts';
+import { StubBackend } from '../../../../src/agent/chat/backends/stub.ts';
+import { canonicalJson } from '../../../../src/base/json.ts';
 import { chat, never } from './provider-server.ts';
 
 it('answers by saying what it is and what it heard, always alike [chat.backend.stub]', async () => {

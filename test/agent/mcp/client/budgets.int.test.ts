@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { McpPolicyError } from '../../src/pool/errors.ts';
-import { inEnoughTime } from '../support/enough-time.ts';
+import { McpPolicyError } from '../../../../src/agent/mcp/client/errors.ts';
+import { inEnoughTime } from '../../../support/enough-time.ts';
 import { call, eventually, openPool, stdioRecord, tempDir, textOf } from './pool-samples.ts';
 
 const counting = (id: string, max_concurrency: number, env: Record<string, string> = {}) =>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { CallQueue } from '../../src/pool/call-queue.ts';
+import { CallQueue } from '../../../../src/agent/mcp/client/call-queue.ts';
 
 const never = new AbortController().signal;
 

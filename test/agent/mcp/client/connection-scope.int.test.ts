@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { PoolOfRun } from '../../src/pool/pool.ts';
-import type { ConnectionScope, McpServerRecord } from '../../src/protocol/record.ts';
+import type { PoolOfRun } from '../../../../src/agent/mcp/client/pool.ts';
+import type { ConnectionScope, McpServerRecord } from '../../../../src/server/records/record.ts';
 import { ended } from './ended-call.ts';
 import { changeOf, eventually, isAlive, openPool, stdioRecord, tempDir } from './pool-samples.ts';
 

@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { sampleRecord } from '../protocol/record-samples.ts';
-import { eraHas } from '../support/server-era.ts';
+import { sampleRecord } from '../../../server/records/record-samples.ts';
+import { eraHas } from '../../../support/server-era.ts';
 import {
   call,
   eventually,

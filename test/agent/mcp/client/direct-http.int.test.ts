@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { JsonObject } from '../../src/base/json.ts';
-import { EgressDenied, EgressRules } from '../../src/pool/egress.ts';
-import { HttpCalls } from '../../src/pool/transport/http-calls.ts';
-import { eraHas } from '../support/server-era.ts';
+import { HttpCalls } from '../../../../src/agent/mcp/client/transport/http-calls.ts';
+import type { JsonObject } from '../../../../src/base/json.ts';
+import { EgressDenied, EgressRules } from '../../../../src/server/egress/egress.ts';
+import { eraHas } from '../../../support/server-era.ts';
 import { answer, type Exchange, GREETING, json, openHttpAnswers, openStream, SESSION, text } from './http-answers.ts';
 import { call, eventually, httpRecord, openPool, parsed, textOf } from './pool-samples.ts';
 
@@ -341,7 +341,7 @@ describe('a status', () => {
 });
 
 it('an address that the rules deny is the reason of the failure, whenever a connection is made to it', async () => {
-  const { createHttpClient } = await import('../../src/pool/http-client.ts');
+  const { createHttpClient } = await import('../../../../src/server/egress/http-client.ts');
   const client = await createHttpClient(new EgressRules({ allowAddresses: [] }));
   onTestFinished(() => client.close());
   const calls = new HttpCalls({

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { eraHas } from '../support/server-era.ts';
+import { eraHas } from '../../../support/server-era.ts';
 import { call, eventually, openPool, parsed, stdioRecord, tempDir, textOf } from './pool-samples.ts';
 
 /** Below them are the ids of the library, which lists the tools of the old era. */

@@ -1,8 +1,8 @@
-import { McpCancelledError, McpError } from '../../src/pool/errors.ts';
-import type { McpPool } from '../../src/pool/pool.ts';
-import type { PoolCall, StartedCall } from '../../src/pool/pool-call.ts';
-import type { ToolOutput } from '../../src/pool/tool-result.ts';
-import type { McpServerRecord } from '../../src/protocol/record.ts';
+import { McpCancelledError, McpError } from '../../../../src/agent/mcp/client/errors.ts';
+import type { McpPool } from '../../../../src/agent/mcp/client/pool.ts';
+import type { PoolCall, StartedCall } from '../../../../src/agent/mcp/client/pool-call.ts';
+import type { ToolOutput } from '../../../../src/agent/mcp/client/tool-result.ts';
+import type { McpServerRecord } from '../../../../src/server/records/record.ts';
 
 /** What the pool makes of a call; the signal cancels it. */
 export function ended(

@@ -12,7 +12,7 @@ import {
   McpTimeoutError,
   McpToolError,
   toToolError,
-} from '../../src/pool/errors.ts';
+} from '../../../../src/agent/mcp/client/errors.ts';
 
 const cases: [McpError, string, boolean][] = [
   [new McpConnectionError('fs', 'lost', 'm'), 'mcp_unavailable', true],

@@ -1,7 +1,7 @@
 import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { hashDefinition, type ToolDefinition } from '../../src/policy/definition-hash.ts';
+import { hashDefinition, type ToolDefinition } from '../../../../src/agent/policy/definition-hash.ts';
 import { changeOf, fixture, openPool, stdioRecord, tempDir } from './pool-samples.ts';
 
 it('an error of a server outlives its connection, until the server lists its tools again [mcp.last-error]', async () => {

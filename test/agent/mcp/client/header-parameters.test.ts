@@ -1,6 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../src/base/json.ts';
-import { callHeaders, encodedHeader, headerParameters, NO_HEADERS } from '../../src/pool/header-parameters.ts';
+import {
+  callHeaders,
+  encodedHeader,
+  headerParameters,
+  NO_HEADERS,
+} from '../../../../src/agent/mcp/client/header-parameters.ts';
+import type { JsonObject } from '../../../../src/base/json.ts';
 
 const text = (header: string, type = 'string'): JsonObject => ({ type, 'x-mcp-header': header });
 const object = (properties: JsonObject): JsonObject => ({ type: 'object', properties });

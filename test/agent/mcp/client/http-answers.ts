@@ -2,9 +2,9 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
-import type { JsonObject } from '../../src/base/json.ts';
-import { MODERN_VERSION } from '../../src/pool/era.ts';
-import { serverEra } from '../support/server-era.ts';
+import { MODERN_VERSION } from '../../../../src/agent/mcp/client/era.ts';
+import type { JsonObject } from '../../../../src/base/json.ts';
+import { serverEra } from '../../../support/server-era.ts';
 
 export const SESSION = 'session-1';
 /** How a client begins. */

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { eraHas } from '../support/server-era.ts';
+import { eraHas } from '../../../support/server-era.ts';
 import { call, eventually, fixture, httpRecord, openPool, parsed, startHttp, textOf } from './pool-samples.ts';
 
 const start = (env: Record<string, string> = {}) => startHttp(fixture('http.mjs'), [], env);

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-import { dispatchTests, onlyLegacy, poolTests, testedOnce } from '../era-parity.ts';
-import { runInNewEra } from '../support/era-tests.ts';
+import { dispatchTests, onlyLegacy, poolTests, testedOnce } from '../../../era-parity.ts';
+import { runInNewEra } from '../../../support/era-tests.ts';
 
 runInNewEra(poolTests);
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { convertResult } from '../../src/pool/tool-result.ts';
+import { convertResult } from '../../../../src/agent/mcp/client/tool-result.ts';
 import { call, openPool, stdioRecord } from './pool-samples.ts';
 
 const record = stdioRecord('odd', 'odd-answers.mjs');

@@ -1,5 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { compilePoolOptions, type PoolLimitName, poolLimitSpecs } from '../../src/pool/pool-options.ts';
+import {
+  compilePoolOptions,
+  type PoolLimitName,
+  poolLimitSpecs,
+} from '../../../../src/agent/mcp/client/pool-options.ts';
 
 const names = Object.keys(poolLimitSpecs) as PoolLimitName[];
 

@@ -1,16 +1,19 @@
 import { fileURLToPath } from 'node:url';
-import type { McpServerRecord } from '../../src/protocol/record.ts';
-import { sampleRecord } from '../protocol/record-samples.ts';
-import { eraEnvironment } from '../support/server-era.ts';
+import type { McpServerRecord } from '../../../../src/server/records/record.ts';
+import { sampleRecord } from '../../../server/records/record-samples.ts';
+import { eraEnvironment } from '../../../support/server-era.ts';
 
-export const fixture = (name: string) => fileURLToPath(new URL(`../../fixtures/mcp-servers/${name}`, import.meta.url));
+export const fixture = (name: string) =>
+  fileURLToPath(new URL(`../../../../fixtures/mcp-servers/${name}`, import.meta.url));
 export const npmServer = (name: string) =>
-  fileURLToPath(new URL(`../../node_modules/@modelcontextprotocol/server-${name}/dist/index.js`, import.meta.url));
+  fileURLToPath(
+    new URL(`../../../../node_modules/@modelcontextprotocol/server-${name}/dist/index.js`, import.meta.url),
+  );
 
 /** A sandbox in which the servers of these tests run: records of a registry get no less. */
 export const sandboxOf = (...more: string[]) => {
   const read = ['fixtures/mcp-servers', 'node_modules'].map((path) =>
-    fileURLToPath(new URL(`../../${path}`, import.meta.url)),
+    fileURLToPath(new URL(`../../../../${path}`, import.meta.url)),
   );
   return { mode: 'required', network: 'allow', read_only_paths: [...read, ...more] };
 };

@@ -1,11 +1,11 @@
 import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { McpConnectionError } from '../../src/pool/errors.ts';
-import { resolveRecord } from '../../src/pool/resolved-record.ts';
-import type { ReferencePolicy } from '../../src/secrets/reference-policy.ts';
-import { referenceTo } from '../../src/secrets/references.ts';
-import { createSecretSource } from '../../src/secrets/secret-source.ts';
+import { McpConnectionError } from '../../../../src/agent/mcp/client/errors.ts';
+import { resolveRecord } from '../../../../src/agent/mcp/client/resolved-record.ts';
+import type { ReferencePolicy } from '../../../../src/server/secrets/reference-policy.ts';
+import { referenceTo } from '../../../../src/server/secrets/references.ts';
+import { createSecretSource } from '../../../../src/server/secrets/secret-source.ts';
 import { call, eventually, httpRecord, openPool, processesWith, stdioRecord, tempDir } from './pool-samples.ts';
 
 const listed: ReferencePolicy = { mode: 'listed', names: [], paths: [], backendKeyNames: [] };

@@ -1,9 +1,9 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import packageJson from '../../package.json' with { type: 'json' };
-import { referenceTo } from '../../src/secrets/references.ts';
-import { eraHas } from '../support/server-era.ts';
+import packageJson from '../../../../package.json' with { type: 'json' };
+import { referenceTo } from '../../../../src/server/secrets/references.ts';
+import { eraHas } from '../../../support/server-era.ts';
 import { call, eventually, isAlive, openPool, parsed, stdioRecord, tempDir, textOf } from './pool-samples.ts';
 
 const trailOf = (path: string) => readFileSync(path, 'utf8').trim().split('\n');

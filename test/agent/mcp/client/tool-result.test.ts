@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../src/base/json.ts';
-import { McpOutputError, McpTimeoutError, McpToolError } from '../../src/pool/errors.ts';
-import { convertError, convertResult, TRUNCATION_MARK } from '../../src/pool/tool-result.ts';
+import { McpOutputError, McpTimeoutError, McpToolError } from '../../../../src/agent/mcp/client/errors.ts';
+import { convertError, convertResult, TRUNCATION_MARK } from '../../../../src/agent/mcp/client/tool-result.ts';
+import type { JsonObject } from '../../../../src/base/json.ts';
 
 function convert(
   result: JsonObject,

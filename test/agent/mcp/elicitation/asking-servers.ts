@@ -1,7 +1,7 @@
 import { onTestFinished } from 'vitest';
-import type { ElicitationAnswer, ElicitationRequest } from '../../../src/mcp/elicitation/decider.ts';
-import type { McpServerRecord } from '../../../src/protocol/record.ts';
-import { fixture, httpRecord, npmServer, startHttp, stdioRecord } from '../../pool/pool-samples.ts';
+import type { ElicitationAnswer, ElicitationRequest } from '../../../../src/agent/mcp/client/elicitation/decider.ts';
+import type { McpServerRecord } from '../../../../src/server/records/record.ts';
+import { fixture, httpRecord, npmServer, startHttp, stdioRecord } from '../client/pool-samples.ts';
 import { everythingOverHttp } from '../everything-over-http.ts';
 
 export const roots = [

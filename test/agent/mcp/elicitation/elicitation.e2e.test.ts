@@ -2,12 +2,12 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { McpToolbox } from '../../../src/index.ts';
-import { MAX_QUESTIONS_PER_CALL } from '../../../src/pool/elicitation/call-questions.ts';
-import { MAX_OPEN_QUESTIONS } from '../../../src/pool/elicitation/server-questions.ts';
-import { eventually, fixture, stdioRecord } from '../../pool/pool-samples.ts';
-import { inEnoughTime } from '../../support/enough-time.ts';
-import { type Answer, callTool, guestOf, outcome } from '../approval/approval-host.ts';
+import { MAX_QUESTIONS_PER_CALL } from '../../../../src/agent/mcp/client/elicitation/call-questions.ts';
+import { MAX_OPEN_QUESTIONS } from '../../../../src/agent/mcp/client/elicitation/server-questions.ts';
+import { McpToolbox } from '../../../../src/index.ts';
+import { inEnoughTime } from '../../../support/enough-time.ts';
+import { type Answer, callTool, guestOf, outcome } from '../../approvals/approval-host.ts';
+import { eventually, fixture, stdioRecord } from '../client/pool-samples.ts';
 import { type McpHost, openHost } from '../mcp-host.ts';
 import { bothEras, everything, featured, Person, roots } from './asking-servers.ts';
 

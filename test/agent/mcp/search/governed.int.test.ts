@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../../src/base/json.ts';
-import type { InjectedTools } from '../../../src/chat/injected-tools.ts';
-import type { ApprovalRequest } from '../../../src/mcp/approval/decider.ts';
-import { GuestMcp } from '../../../src/mcp/guest-mcp.ts';
-import { CALL_TOOL, SEARCH_TOOL } from '../../../src/mcp/search/tool-search.ts';
-import { encodedName } from '../../../src/mcp/tool-names.ts';
-import { parseTaskPolicy } from '../../../src/policy/task-policy.ts';
+import type { ApprovalRequest } from '../../../../src/agent/approvals/decider.ts';
+import type { InjectedTools } from '../../../../src/agent/chat/injected-tools.ts';
+import { GuestMcp } from '../../../../src/agent/mcp/guest-mcp.ts';
+import { CALL_TOOL, SEARCH_TOOL } from '../../../../src/agent/mcp/search/tool-search.ts';
+import { encodedName } from '../../../../src/agent/mcp/tool-names.ts';
+import { parseTaskPolicy } from '../../../../src/agent/policy/task-policy.ts';
+import type { JsonObject } from '../../../../src/base/json.ts';
 import { taskWith } from '../../policy/policy-samples.ts';
-import { stdioRecord } from '../../pool/pool-samples.ts';
+import { stdioRecord } from '../client/pool-samples.ts';
 import { inject, namesOf, never, openHost } from '../mcp-host.ts';
 
 const on = { toolSearch: { mode: 'on', above: 40 } } as const;

@@ -1,4 +1,4 @@
-import type { NamedSearchedTool } from '../../../src/mcp/search/tool-search.ts';
+import type { NamedSearchedTool } from '../../../../src/agent/mcp/search/tool-search.ts';
 
 /** What the tools of an imagined office work on, by server. */
 const things = {

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
 import { expect, it } from 'vitest';
-import type { JsonObject } from '../../../src/base/json.ts';
-import { ToolIndex } from '../../../src/mcp/search/tool-index.ts';
-import { type NamedSearchedTool, ToolSearch } from '../../../src/mcp/search/tool-search.ts';
-import { fixture } from '../../library/fixtures.ts';
-import { npmServer, openPool, stdioRecord, tempDir } from '../../pool/pool-samples.ts';
+import { ToolIndex } from '../../../../src/agent/mcp/search/tool-index.ts';
+import { type NamedSearchedTool, ToolSearch } from '../../../../src/agent/mcp/search/tool-search.ts';
+import type { JsonObject } from '../../../../src/base/json.ts';
+import { fixture } from '../../../library/fixtures.ts';
+import { npmServer, openPool, stdioRecord, tempDir } from '../client/pool-samples.ts';
 import { officeQuestions, officeTools } from './office-tools.ts';
 
 interface Question {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { RecalledChance } from '../../src/hostcalls/recalled-chance.ts';
+import { RecalledChance } from '../../../../src/runtime/durable/guest/recalled-chance.ts';
 
 it('clocks and dice give what they gave, in order, and go on from there', () => {
   const random = Uint8Array.of(1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 9, 7);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { GuestMemory } from '../../src/abi/memory.ts';
-import { LOOKED_AT_BYTES, mix, mixStart } from '../../src/hostcalls/rolling-hash.ts';
+import { GuestMemory } from '../../../../src/runtime/abi/memory.ts';
+import { LOOKED_AT_BYTES, mix, mixStart } from '../../../../src/runtime/durable/guest/rolling-hash.ts';
 
 const PAGE = 65_536;
 

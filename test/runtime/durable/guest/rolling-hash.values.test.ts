@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { LOOKED_AT_BYTES, mix, mixStartOfText, mixValue } from '../../src/hostcalls/rolling-hash.ts';
+import { LOOKED_AT_BYTES, mix, mixStartOfText, mixValue } from '../../../../src/runtime/durable/guest/rolling-hash.ts';
 
 const bytes = (...values: number[]) => Uint8Array.from(values);
 

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { type Call, type CallName, calls } from '../../src/abi/calls.ts';
-import { hostcalls } from '../../src/hostcalls/all.ts';
-import type { GuestState } from '../../src/hostcalls/guest-state.ts';
-import type { HostcallTable } from '../../src/hostcalls/table.ts';
-import { Tape } from '../../src/hostcalls/tape.ts';
-import { TapedMemory, tapedCalls, tapedTexts } from '../../src/hostcalls/taped-calls.ts';
-import { isEventsText, parseEvents } from '../../src/protocol/journal-events.ts';
+import { type Call, type CallName, calls } from '../../../../src/runtime/abi/calls.ts';
+import { Tape } from '../../../../src/runtime/durable/guest/tape.ts';
+import { hostcalls } from '../../../../src/runtime/guest/hostcalls/all.ts';
+import type { GuestState } from '../../../../src/runtime/guest/hostcalls/guest-state.ts';
+import type { HostcallTable } from '../../../../src/runtime/guest/hostcalls/table.ts';
+import { TapedMemory, tapedCalls, tapedTexts } from '../../../../src/runtime/guest/hostcalls/taped-calls.ts';
+import { isEventsText, parseEvents } from '../../../../src/runtime/port/journal-events.ts';
 
 type Handler = (guest: GuestState, ...args: unknown[]) => unknown;
 

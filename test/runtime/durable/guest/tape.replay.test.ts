@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { calls } from '../../src/abi/calls.ts';
-import { Tape, type TapeUnderway } from '../../src/hostcalls/tape.ts';
-import { type PlayedEvent, parseEvents, type TapeStart } from '../../src/protocol/journal-events.ts';
-import type { GuestRequest, HostMessage } from '../../src/protocol/port.ts';
+import { calls } from '../../../../src/runtime/abi/calls.ts';
+import { Tape, type TapeUnderway } from '../../../../src/runtime/durable/guest/tape.ts';
+import { type PlayedEvent, parseEvents, type TapeStart } from '../../../../src/runtime/port/journal-events.ts';
+import type { GuestRequest, HostMessage } from '../../../../src/runtime/port/port.ts';
 
 const START_MS = Date.parse('2026-01-02T03:04:05.000Z');
 const row = (name: string) => calls.findIndex((call) => call.name === name);

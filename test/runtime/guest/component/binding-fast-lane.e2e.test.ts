@@ -1,3 +1,3 @@
-import { runSharedTests } from '../../support/shared-tests.ts';
+import { runSharedTests } from '../../../support/shared-tests.ts';
 
 runSharedTests('fast lane');

@@ -1,9 +1,9 @@
-import { type Call, calls } from '../../../src/abi/calls.ts';
-import { errnoNames } from '../../../src/abi/errno.ts';
-import type { WitFunction } from '../../../src/abi/wit.ts';
-import type { GuestState } from '../../../src/hostcalls/guest-state.ts';
-import { hasReturnArea } from '../../support/guest-text.ts';
-import { TestGuest, type TestGuestOptions } from '../../support/test-guest.ts';
+import { type Call, calls } from '../../../../src/runtime/abi/calls.ts';
+import { errnoNames } from '../../../../src/runtime/abi/errno.ts';
+import type { WitFunction } from '../../../../src/runtime/abi/wit.ts';
+import type { GuestState } from '../../../../src/runtime/guest/hostcalls/guest-state.ts';
+import { hasReturnArea } from '../../../support/guest-text.ts';
+import { TestGuest, type TestGuestOptions } from '../../../support/test-guest.ts';
 import { AREA, type RandomFlatCall } from './random-flat-calls.ts';
 
 /** What lies in the memory before a call: nothing that a call would write by chance. */

@@ -1,14 +1,14 @@
 import { parse } from '@bytecodealliance/jco-transpile/wasm-tools';
 import { describe, expect, it } from 'vitest';
-import type { CallName } from '../../../src/abi/calls.ts';
-import { errnoOrdinal } from '../../../src/abi/wit.ts';
-import { namedCounts, sharedCounts } from '../../../src/guest/binding/hostcall-counts.ts';
-import { instantiateInFastLane } from '../../../src/guest/component/fast-lane.ts';
-import { hostcalls } from '../../../src/hostcalls/all.ts';
-import type { GuestState } from '../../../src/hostcalls/guest-state.ts';
-import { type GuestText, guestModule } from '../../support/guest-text.ts';
-import type { TestGuestOptions } from '../../support/test-guest.ts';
-import { useGuests } from '../../support/use-guest.ts';
+import type { CallName } from '../../../../src/runtime/abi/calls.ts';
+import { errnoOrdinal } from '../../../../src/runtime/abi/wit.ts';
+import { namedCounts, sharedCounts } from '../../../../src/runtime/guest/binding/hostcall-counts.ts';
+import { instantiateInFastLane } from '../../../../src/runtime/guest/component/fast-lane.ts';
+import { hostcalls } from '../../../../src/runtime/guest/hostcalls/all.ts';
+import type { GuestState } from '../../../../src/runtime/guest/hostcalls/guest-state.ts';
+import { type GuestText, guestModule } from '../../../support/guest-text.ts';
+import type { TestGuestOptions } from '../../../support/test-guest.ts';
+import { useGuests } from '../../../support/use-guest.ts';
 
 const openGuest = useGuests();
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { witFunctions } from '../../../src/abi/wit.ts';
+import { witFunctions } from '../../../../src/runtime/abi/wit.ts';
 import { makeFlatCalls } from './checked-flat-calls.ts';
 import { flatFastLane } from './flat-fast-lane.ts';
 import { randomFlatCall } from './random-flat-calls.ts';

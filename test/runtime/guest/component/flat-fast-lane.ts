@@ -1,10 +1,10 @@
 import { parse } from '@bytecodealliance/jco-transpile/wasm-tools';
-import { interfaceName, type WitFunction, witFunctions } from '../../../src/abi/wit.ts';
-import { sharedCounts } from '../../../src/guest/binding/hostcall-counts.ts';
-import { instantiateInFastLane } from '../../../src/guest/component/fast-lane.ts';
-import { hostcalls } from '../../../src/hostcalls/all.ts';
-import type { GuestState } from '../../../src/hostcalls/guest-state.ts';
-import { flatParams, flatResult, hasReturnArea, importText, resultText } from '../../support/guest-text.ts';
+import { interfaceName, type WitFunction, witFunctions } from '../../../../src/runtime/abi/wit.ts';
+import { sharedCounts } from '../../../../src/runtime/guest/binding/hostcall-counts.ts';
+import { instantiateInFastLane } from '../../../../src/runtime/guest/component/fast-lane.ts';
+import { hostcalls } from '../../../../src/runtime/guest/hostcalls/all.ts';
+import type { GuestState } from '../../../../src/runtime/guest/hostcalls/guest-state.ts';
+import { flatParams, flatResult, hasReturnArea, importText, resultText } from '../../../support/guest-text.ts';
 import type { FlatGuest, FlatLane } from './checked-flat-calls.ts';
 import { FLAT_PAGES, HEAP, type RandomFlatCall } from './random-flat-calls.ts';
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { evaluateGlue } from '../../../src/guest/component/evaluate-glue.ts';
-import { scripted } from '../../support/chat-host.ts';
-import { buildComponent, fromText } from '../../support/component-text.ts';
-import { guestModule } from '../../support/guest-text.ts';
-import { runFixture } from '../../support/run-fixture.ts';
+import { evaluateGlue } from '../../../../src/runtime/guest/component/evaluate-glue.ts';
+import { scripted } from '../../../support/chat-host.ts';
+import { buildComponent, fromText } from '../../../support/component-text.ts';
+import { guestModule } from '../../../support/guest-text.ts';
+import { runFixture } from '../../../support/run-fixture.ts';
 
 /** A component is compiled first, on a machine that is busy with other things. */
 const slow = { timeout: 120_000 };

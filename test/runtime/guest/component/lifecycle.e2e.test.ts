@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import type { CallName } from '../../../src/abi/calls.ts';
-import { OpenAiBackend } from '../../../src/chat/backends/openai.ts';
-import { compiledBackend, ProviderServer } from '../../chat/backends/provider-server.ts';
-import { scripted } from '../../support/chat-host.ts';
-import { useComponentCache } from '../../support/component-cache.ts';
-import { buildComponent } from '../../support/component-text.ts';
-import { inEnoughTime } from '../../support/enough-time.ts';
-import { adapted, guestModule, running } from '../../support/guest-text.ts';
-import { inventory } from '../../support/inventory.ts';
-import { fixtureBytes, runFixture } from '../../support/run-fixture.ts';
-import { until } from '../../support/until.ts';
+import { OpenAiBackend } from '../../../../src/agent/chat/backends/openai.ts';
+import type { CallName } from '../../../../src/runtime/abi/calls.ts';
+import { compiledBackend, ProviderServer } from '../../../agent/chat/backends/provider-server.ts';
+import { scripted } from '../../../support/chat-host.ts';
+import { useComponentCache } from '../../../support/component-cache.ts';
+import { buildComponent } from '../../../support/component-text.ts';
+import { inEnoughTime } from '../../../support/enough-time.ts';
+import { adapted, guestModule, running } from '../../../support/guest-text.ts';
+import { inventory } from '../../../support/inventory.ts';
+import { fixtureBytes, runFixture } from '../../../support/run-fixture.ts';
+import { until } from '../../../support/until.ts';
 
 const noProxy = { http: undefined, https: undefined, noProxy: '' };
 /** A component is compiled first, on a machine that is busy with other things. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import { type WitFunction, witFunctions } from '../../../src/abi/wit.ts';
-import { hasReturnArea } from '../../support/guest-text.ts';
+import { type WitFunction, witFunctions } from '../../../../src/runtime/abi/wit.ts';
+import { hasReturnArea } from '../../../support/guest-text.ts';
 import { MAX_TEXT_BYTES, randomText } from '../core/random-texts.ts';
 
 /** Pages of the memory of a component that random calls are made in. */

@@ -1,13 +1,13 @@
 import { PassThrough, Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import type { Pollable } from '../../../src/guest/component/wasi/poll.ts';
-import { preview2 } from '../../../src/guest/component/wasi/preview2.ts';
-import { servedWasi } from '../../../src/guest/component/wasi/served.ts';
-import { type InputStream, IoError, type OutputStream } from '../../../src/guest/component/wasi/streams.ts';
-import { systemChance } from '../../../src/hostcalls/chance.ts';
-import { useComponentCache } from '../../support/component-cache.ts';
-import { adapted } from '../../support/guest-text.ts';
-import { fixtureBytes, runFixture } from '../../support/run-fixture.ts';
+import { systemChance } from '../../../../src/runtime/durable/guest/chance.ts';
+import type { Pollable } from '../../../../src/runtime/guest/component/wasi/poll.ts';
+import { preview2 } from '../../../../src/runtime/guest/component/wasi/preview2.ts';
+import { servedWasi } from '../../../../src/runtime/guest/component/wasi/served.ts';
+import { type InputStream, IoError, type OutputStream } from '../../../../src/runtime/guest/component/wasi/streams.ts';
+import { useComponentCache } from '../../../support/component-cache.ts';
+import { adapted } from '../../../support/guest-text.ts';
+import { fixtureBytes, runFixture } from '../../../support/run-fixture.ts';
 
 /** A component is compiled first, on a machine that is busy with other things. */
 const slow = { timeout: 120_000 };

@@ -1,3 +1,3 @@
-import { runWith } from '../../support/shared-tests.ts';
+import { runWith } from '../../../support/shared-tests.ts';
 
 runWith('shared');

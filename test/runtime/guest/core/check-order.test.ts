@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
-import { type Call, type CallName, calls, coreParams } from '../../../src/abi/calls.ts';
-import { fdCommand, newSession, SET_PARAM } from '../../support/chat-calls.ts';
-import { hasPointers } from '../../support/guest-binding.ts';
-import { useGuests } from '../../support/use-guest.ts';
+import { type Call, type CallName, calls, coreParams } from '../../../../src/runtime/abi/calls.ts';
+import { fdCommand, newSession, SET_PARAM } from '../../../support/chat-calls.ts';
+import { hasPointers } from '../../../support/guest-binding.ts';
+import { useGuests } from '../../../support/use-guest.ts';
 
 const [EBADF, EFAULT, EINVAL, EMSGSIZE] = [-9, -14, -22, -90];
 const OUTSIDE = 0xffff_0000;

@@ -1,7 +1,7 @@
-import { type Call, calls } from '../../../src/abi/calls.ts';
-import type { ScriptTurn } from '../../../src/chat/backends/script-schema.ts';
-import { slot } from '../../support/forwarder.ts';
-import { TestGuest, type TestGuestOptions } from '../../support/test-guest.ts';
+import type { ScriptTurn } from '../../../../src/agent/chat/backends/script-schema.ts';
+import { type Call, calls } from '../../../../src/runtime/abi/calls.ts';
+import { slot } from '../../../support/forwarder.ts';
+import { TestGuest, type TestGuestOptions } from '../../../support/test-guest.ts';
 import { type DescriptorKind, MEMORY_PAGES, type RandomArgument, type RandomCall } from './random-calls.ts';
 import { ARENA } from './random-texts.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { calls } from '../../../src/abi/calls.ts';
+import { calls } from '../../../../src/runtime/abi/calls.ts';
 import { makeCalls } from './checked-calls.ts';
 import { type RandomCall, randomCall } from './random-calls.ts';
 

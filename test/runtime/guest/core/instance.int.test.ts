@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { namedCounts, sharedCounts } from '../../../src/guest/binding/hostcall-counts.ts';
-import { runFixture } from '../../support/run-fixture.ts';
-import { runnable, running } from '../../support/small-modules.ts';
-import { call, drop, i32Const, spin, unreachable, type ValueType, WasmModule } from '../../support/wasm-encoder.ts';
+import { namedCounts, sharedCounts } from '../../../../src/runtime/guest/binding/hostcall-counts.ts';
+import { runFixture } from '../../../support/run-fixture.ts';
+import { runnable, running } from '../../../support/small-modules.ts';
+import { call, drop, i32Const, spin, unreachable, type ValueType, WasmModule } from '../../../support/wasm-encoder.ts';
 
 const WASI = 'wasi_snapshot_preview1';
 const fiveI32: ValueType[] = ['i32', 'i32', 'i32', 'i32', 'i32'];

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { CallName } from '../../../src/abi/calls.ts';
-import { fdCommand, GET_METRICS, newEpoll, newSession, send } from '../../support/chat-calls.ts';
-import type { TestGuest } from '../../support/test-guest.ts';
-import { useGuests } from '../../support/use-guest.ts';
+import type { CallName } from '../../../../src/runtime/abi/calls.ts';
+import { fdCommand, GET_METRICS, newEpoll, newSession, send } from '../../../support/chat-calls.ts';
+import type { TestGuest } from '../../../support/test-guest.ts';
+import { useGuests } from '../../../support/use-guest.ts';
 
 const ENOSPC = -28;
 const openGuest = useGuests();

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { newSession, recv, say, send } from '../../support/chat-calls.ts';
-import { useGuests } from '../../support/use-guest.ts';
+import { newSession, recv, say, send } from '../../../support/chat-calls.ts';
+import { useGuests } from '../../../support/use-guest.ts';
 
 const PAGE = 65_536;
 const HALF = 0x8000_0000;

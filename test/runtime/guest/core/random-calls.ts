@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { type Call, type CallName, calls, type Param } from '../../../src/abi/calls.ts';
+import { type Call, type CallName, calls, type Param } from '../../../../src/runtime/abi/calls.ts';
 import { randomText } from './random-texts.ts';
 
 /** Pages of the memory of a guest that random calls are made in. */

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { ScriptTurn } from '../../../src/chat/backends/script-schema.ts';
-import { AUTO_TOOL_CALL, newSession, send, setArena, setParam, writeTool } from '../../support/chat-calls.ts';
-import type { TestGuest, ToolCall, ToolHandler } from '../../support/test-guest.ts';
-import { useGuests } from '../../support/use-guest.ts';
+import type { ScriptTurn } from '../../../../src/agent/chat/backends/script-schema.ts';
+import { AUTO_TOOL_CALL, newSession, send, setArena, setParam, writeTool } from '../../../support/chat-calls.ts';
+import type { TestGuest, ToolCall, ToolHandler } from '../../../support/test-guest.ts';
+import { useGuests } from '../../../support/use-guest.ts';
 
 const ENOSPC = -28;
 const openGuest = useGuests();

@@ -1,12 +1,12 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { GuestMemory } from '../../../src/abi/memory.ts';
-import type { ScriptTurn } from '../../../src/chat/backends/script-schema.ts';
-import { CoreToolRunner, functionTable } from '../../../src/guest/core/tool-runner.ts';
-import { AUTO_TOOL_CALL, answer, newSession, setArena, writeTool } from '../../support/chat-calls.ts';
-import { slot } from '../../support/forwarder.ts';
-import type { TestGuest, ToolHandler } from '../../support/test-guest.ts';
-import { useGuests } from '../../support/use-guest.ts';
-import { i32Const, type ValueType, WasmModule } from '../../support/wasm-encoder.ts';
+import type { ScriptTurn } from '../../../../src/agent/chat/backends/script-schema.ts';
+import { GuestMemory } from '../../../../src/runtime/abi/memory.ts';
+import { CoreToolRunner, functionTable } from '../../../../src/runtime/guest/core/tool-runner.ts';
+import { AUTO_TOOL_CALL, answer, newSession, setArena, writeTool } from '../../../support/chat-calls.ts';
+import { slot } from '../../../support/forwarder.ts';
+import type { TestGuest, ToolHandler } from '../../../support/test-guest.ts';
+import { useGuests } from '../../../support/use-guest.ts';
+import { i32Const, type ValueType, WasmModule } from '../../../support/wasm-encoder.ts';
 
 const openGuest = useGuests();
 const turns: readonly ScriptTurn[] = [

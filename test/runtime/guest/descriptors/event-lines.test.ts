@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { EventLines } from '../../src/fd/event-lines.ts';
+import { EventLines } from '../../../../src/runtime/guest/descriptors/event-lines.ts';
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 const textOf = (taken: Uint8Array) => Buffer.from(taken).toString();

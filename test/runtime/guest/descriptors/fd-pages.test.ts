@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { FdPages } from '../../src/fd/fd-pages.ts';
+import { FdPages } from '../../../../src/runtime/guest/descriptors/fd-pages.ts';
 
 it('holds what a map would hold, whatever is set, deleted and asked for', () => {
   const step = fc.oneof(

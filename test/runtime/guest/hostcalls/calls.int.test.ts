@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { type Call, type CallName, calls } from '../../src/abi/calls.ts';
-import { features } from '../../src/hostcalls/system.ts';
-import { eventually } from '../pool/pool-samples.ts';
+import { type Call, type CallName, calls } from '../../../../src/runtime/abi/calls.ts';
+import { features } from '../../../../src/runtime/guest/hostcalls/system.ts';
+import { eventually } from '../../../agent/mcp/client/pool-samples.ts';
 import {
   contentOf,
   fdCommand,
@@ -18,9 +18,9 @@ import {
   say,
   send,
   textOf,
-} from '../support/chat-calls.ts';
-import { connectFakeClient, frame, readable, readEvent, readFrame } from '../support/stream-client.ts';
-import { TestGuest, type TestGuestOptions } from '../support/test-guest.ts';
+} from '../../../support/chat-calls.ts';
+import { connectFakeClient, frame, readable, readEvent, readFrame } from '../../../support/stream-client.ts';
+import { TestGuest, type TestGuestOptions } from '../../../support/test-guest.ts';
 import { callsTool, handedBack, pending } from './errno-cases/situations.ts';
 
 type Case = readonly [

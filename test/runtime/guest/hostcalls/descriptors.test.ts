@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { CallName } from '../../src/abi/calls.ts';
-import { epollWait, fdCommand, newEpoll, newSession, send, setNonblocking } from '../support/chat-calls.ts';
-import type { TestGuest } from '../support/test-guest.ts';
-import { until } from '../support/until.ts';
-import { useGuests } from '../support/use-guest.ts';
+import type { CallName } from '../../../../src/runtime/abi/calls.ts';
+import { epollWait, fdCommand, newEpoll, newSession, send, setNonblocking } from '../../../support/chat-calls.ts';
+import type { TestGuest } from '../../../support/test-guest.ts';
+import { until } from '../../../support/until.ts';
+import { useGuests } from '../../../support/use-guest.ts';
 import { pending } from './errno-cases/situations.ts';
 
 const [EBADF, ECANCELED, EMFILE] = [-9, -125, -24];

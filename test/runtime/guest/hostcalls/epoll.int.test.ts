@@ -1,8 +1,16 @@
 import { describe, expect, it } from 'vitest';
-import { epollWait, newEpoll, newSession, recv, send, setNonblocking, untilReady } from '../support/chat-calls.ts';
-import { hasPointers } from '../support/guest-binding.ts';
-import type { TestGuest } from '../support/test-guest.ts';
-import { useGuests } from '../support/use-guest.ts';
+import {
+  epollWait,
+  newEpoll,
+  newSession,
+  recv,
+  send,
+  setNonblocking,
+  untilReady,
+} from '../../../support/chat-calls.ts';
+import { hasPointers } from '../../../support/guest-binding.ts';
+import type { TestGuest } from '../../../support/test-guest.ts';
+import { useGuests } from '../../../support/use-guest.ts';
 import { pending } from './errno-cases/situations.ts';
 
 const [IN, OUT, ERR, HUP] = [1, 4, 8, 16];

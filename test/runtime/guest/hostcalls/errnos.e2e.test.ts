@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { type Call, calls } from '../../src/abi/calls.ts';
-import { type ErrnoName, errno } from '../../src/abi/errno.ts';
-import { hasPointers } from '../support/guest-binding.ts';
-import { checkDocumented, TestGuest } from '../support/test-guest.ts';
+import { type Call, calls } from '../../../../src/runtime/abi/calls.ts';
+import { type ErrnoName, errno } from '../../../../src/runtime/abi/errno.ts';
+import { hasPointers } from '../../../support/guest-binding.ts';
+import { checkDocumented, TestGuest } from '../../../support/test-guest.ts';
 import { cchatErrnos } from './errno-cases/cchat.ts';
 import { epollErrnos, fdErrnos } from './errno-cases/epoll-and-fd.ts';
 import type { ErrnoCase } from './errno-cases/errno-case.ts';

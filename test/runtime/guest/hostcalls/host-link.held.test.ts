@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { WaitPoint } from '../../src/fd/readiness.ts';
-import { HostLink } from '../../src/hostcalls/host-link.ts';
-import { Tape } from '../../src/hostcalls/tape.ts';
-import type { ThreadPort } from '../../src/hostcalls/thread-port.ts';
-import { type PlayedEvent, parseEvents } from '../../src/protocol/journal-events.ts';
-import type { HostMessage } from '../../src/protocol/port.ts';
+import { Tape } from '../../../../src/runtime/durable/guest/tape.ts';
+import { WaitPoint } from '../../../../src/runtime/guest/descriptors/readiness.ts';
+import { HostLink } from '../../../../src/runtime/guest/hostcalls/host-link.ts';
+import type { ThreadPort } from '../../../../src/runtime/guest/hostcalls/thread-port.ts';
+import { type PlayedEvent, parseEvents } from '../../../../src/runtime/port/journal-events.ts';
+import type { HostMessage } from '../../../../src/runtime/port/port.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

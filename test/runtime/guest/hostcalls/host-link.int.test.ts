@@ -1,15 +1,15 @@
 import { MessageChannel, MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { WaitPoint } from '../../src/fd/readiness.ts';
-import { HostLink } from '../../src/hostcalls/host-link.ts';
-import { Tape } from '../../src/hostcalls/tape.ts';
-import { ThreadPort } from '../../src/hostcalls/thread-port.ts';
-import { type PlayedEvent, parseEvents } from '../../src/protocol/journal-events.ts';
-import { type HostReply, isSeveral } from '../../src/protocol/port.ts';
-import { newSession, send, setNonblocking } from '../support/chat-calls.ts';
-import { linkTo } from '../support/core-imports.ts';
-import { until } from '../support/until.ts';
-import { useGuests } from '../support/use-guest.ts';
+import { Tape } from '../../../../src/runtime/durable/guest/tape.ts';
+import { WaitPoint } from '../../../../src/runtime/guest/descriptors/readiness.ts';
+import { HostLink } from '../../../../src/runtime/guest/hostcalls/host-link.ts';
+import { ThreadPort } from '../../../../src/runtime/guest/hostcalls/thread-port.ts';
+import { type PlayedEvent, parseEvents } from '../../../../src/runtime/port/journal-events.ts';
+import { type HostReply, isSeveral } from '../../../../src/runtime/port/port.ts';
+import { newSession, send, setNonblocking } from '../../../support/chat-calls.ts';
+import { linkTo } from '../../../support/core-imports.ts';
+import { until } from '../../../support/until.ts';
+import { useGuests } from '../../../support/use-guest.ts';
 
 const openGuest = useGuests();
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { fdCommand, newSession, say, send, setNonblocking, setParam, writeTool } from '../support/chat-calls.ts';
-import type { TestGuest } from '../support/test-guest.ts';
-import { until } from '../support/until.ts';
-import { useGuests } from '../support/use-guest.ts';
+import { fdCommand, newSession, say, send, setNonblocking, setParam, writeTool } from '../../../support/chat-calls.ts';
+import type { TestGuest } from '../../../support/test-guest.ts';
+import { until } from '../../../support/until.ts';
+import { useGuests } from '../../../support/use-guest.ts';
 
 const [EMFILE, EMSGSIZE, ENOMEM] = [-24, -90, -12];
 const openGuest = useGuests();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { GuestLog } from '../../src/hostcalls/guest-log.ts';
-import type { StandardStream } from '../../src/protocol/guest-spec.ts';
-import { useGuests } from '../support/use-guest.ts';
+import { GuestLog } from '../../../../src/runtime/guest/hostcalls/guest-log.ts';
+import type { StandardStream } from '../../../../src/runtime/port/guest-spec.ts';
+import { useGuests } from '../../../support/use-guest.ts';
 
 const openGuest = useGuests();
 

@@ -10,9 +10,9 @@ import {
   send,
   setNonblocking,
   untilReady,
-} from '../support/chat-calls.ts';
-import { until } from '../support/until.ts';
-import { useGuests } from '../support/use-guest.ts';
+} from '../../../support/chat-calls.ts';
+import { until } from '../../../support/until.ts';
+import { useGuests } from '../../../support/use-guest.ts';
 import { pending } from './errno-cases/situations.ts';
 
 const [EAGAIN, EBUSY, ECANCELED] = [-11, -16, -125];

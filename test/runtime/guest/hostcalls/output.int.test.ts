@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, expect, it } from 'vitest';
-import { FdOutput } from '../../src/hostcalls/output.ts';
+import { FdOutput } from '../../../../src/runtime/guest/hostcalls/output.ts';
 
 /** The descriptor of our end of a child's stdin: a pipe that answers EAGAIN when it is full. */
 function pipeTo(child: ChildProcess): number {

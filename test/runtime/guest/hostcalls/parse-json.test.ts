@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { MAX_JSON_DEPTH, parseGuestJson } from '../../src/hostcalls/parse-json.ts';
-import { newSession, SET_PARAM, send } from '../support/chat-calls.ts';
-import { useGuests } from '../support/use-guest.ts';
+import { MAX_JSON_DEPTH, parseGuestJson } from '../../../../src/runtime/guest/hostcalls/parse-json.ts';
+import { newSession, SET_PARAM, send } from '../../../support/chat-calls.ts';
+import { useGuests } from '../../../support/use-guest.ts';
 
 const openGuest = useGuests();
 const nested = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`;

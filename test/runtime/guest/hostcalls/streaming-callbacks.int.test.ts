@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
+import type { ScriptTurn } from '../../../../src/agent/chat/backends/script-schema.ts';
 import {
   AUTO_TOOL_CALL,
   contentOf,
@@ -15,10 +15,10 @@ import {
   setNonblocking,
   textOf,
   writeTool,
-} from '../support/chat-calls.ts';
-import type { TestGuest, ToolHandler } from '../support/test-guest.ts';
-import { until } from '../support/until.ts';
-import { useGuests } from '../support/use-guest.ts';
+} from '../../../support/chat-calls.ts';
+import type { TestGuest, ToolHandler } from '../../../support/test-guest.ts';
+import { until } from '../../../support/until.ts';
+import { useGuests } from '../../../support/use-guest.ts';
 
 const EBADF = -9;
 const openGuest = useGuests();

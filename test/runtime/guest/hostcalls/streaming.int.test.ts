@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
+import type { ScriptTurn } from '../../../../src/agent/chat/backends/script-schema.ts';
 import {
   contentOf,
   epollWait,
@@ -18,10 +18,10 @@ import {
   setParam,
   textOf,
   writeTool,
-} from '../support/chat-calls.ts';
-import { hasPointers } from '../support/guest-binding.ts';
-import { until } from '../support/until.ts';
-import { useGuests } from '../support/use-guest.ts';
+} from '../../../support/chat-calls.ts';
+import { hasPointers } from '../../../support/guest-binding.ts';
+import { until } from '../../../support/until.ts';
+import { useGuests } from '../../../support/use-guest.ts';
 
 const [EAGAIN, EBUSY, ENOSPC, ECANCELED] = [-11, -16, -28, -125];
 const IN = 1;

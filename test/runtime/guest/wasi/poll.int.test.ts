@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { WasiGuest } from '../../support/wasi-guest.ts';
+import { WasiGuest } from '../../../support/wasi-guest.ts';
 
 const [BADF, FAULT, INVAL] = [8, 21, 28];
 const MEMORY = 2 * 65_536;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { preview1 } from '../../../src/guest/wasi/preview1.ts';
-import { WasiGuest, type WasiName, wasiNames } from '../../support/wasi-guest.ts';
+import { preview1 } from '../../../../src/runtime/guest/wasi/preview1.ts';
+import { WasiGuest, type WasiName, wasiNames } from '../../../support/wasi-guest.ts';
 
 const [BADF, FAULT, INVAL, SPIPE] = [8, 21, 28, 70];
 const OUTSIDE = 0xffff_fff8 | 0;

@@ -1,4 +1,4 @@
-import { fromText } from '../../support/component-text.ts';
+import { fromText } from '../../../support/component-text.ts';
 
 /** A name as the text format writes it, whatever is in it. */
 const quoted = (name: string) =>

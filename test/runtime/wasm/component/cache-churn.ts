@@ -2,7 +2,7 @@
 // cache that is too small for all, and counts what it got that was not what somebody stored.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { ComponentCache, cacheKey } from '../../../src/load/component/component-cache.ts';
+import { ComponentCache, cacheKey } from '../../../../src/runtime/wasm/component/component-cache.ts';
 
 const ROUNDS = 300;
 const [directory = '', seed = '0'] = process.argv.slice(2);

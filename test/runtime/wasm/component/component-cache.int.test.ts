@@ -19,9 +19,9 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { decodeEntry, encodeEntry } from '../../../src/load/component/cache-entry.ts';
-import { ComponentCache, cacheKey } from '../../../src/load/component/component-cache.ts';
-import type { CompiledComponent } from '../../../src/load/component/component-stages.ts';
+import { decodeEntry, encodeEntry } from '../../../../src/runtime/wasm/component/cache-entry.ts';
+import { ComponentCache, cacheKey } from '../../../../src/runtime/wasm/component/component-cache.ts';
+import type { CompiledComponent } from '../../../../src/runtime/wasm/component/component-stages.ts';
 
 let folder = '';
 let directory = '';

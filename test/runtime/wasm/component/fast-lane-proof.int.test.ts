@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { print } from '@bytecodealliance/jco-transpile/wasm-tools';
 import { describe, expect, it } from 'vitest';
-import { interfaceName } from '../../../src/abi/wit.ts';
-import { readComponent } from '../../../src/load/component/component-binary.ts';
-import { chooseLane } from '../../../src/load/component/fast-lane-proof.ts';
-import { linkComponent } from '../../../src/load/component/link-component.ts';
+import { interfaceName } from '../../../../src/runtime/abi/wit.ts';
+import { readComponent } from '../../../../src/runtime/wasm/component/component-binary.ts';
+import { chooseLane } from '../../../../src/runtime/wasm/component/fast-lane-proof.ts';
+import { linkComponent } from '../../../../src/runtime/wasm/component/link-component.ts';
 import {
   buildComponent,
   dummyComponent,
@@ -15,9 +15,9 @@ import {
   logging,
   nestedText,
   spearWit,
-} from '../../support/component-text.ts';
-import { adapted, guestModule } from '../../support/guest-text.ts';
-import { runFixture } from '../../support/run-fixture.ts';
+} from '../../../support/component-text.ts';
+import { adapted, guestModule } from '../../../support/guest-text.ts';
+import { runFixture } from '../../../support/run-fixture.ts';
 
 const GENEROUS_MS = 120_000;
 
@@ -51,7 +51,7 @@ describe('the fast lane is taken', () => {
 });
 
 describe('the built guests', () => {
-  const fixtures = fileURLToPath(new URL('../../../fixtures/', import.meta.url));
+  const fixtures = fileURLToPath(new URL('../../../../fixtures/', import.meta.url));
   const built = readdirSync(fixtures, { recursive: true, encoding: 'utf8' }).filter((name) =>
     name.endsWith('.component.wasm'),
   );

@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { ModuleError } from '../../../src/abi/guest-module.ts';
-import { interfaceName, witPackage } from '../../../src/abi/wit.ts';
-import { servedWasi } from '../../../src/guest/component/wasi/served.ts';
-import { servesFunction } from '../../../src/guest/component/wasi/served-functions.ts';
-import { readComponent } from '../../../src/load/component/component-binary.ts';
-import { entryOf } from '../../../src/load/component/entry.ts';
-import { wasiFunctionTypes } from '../../../src/load/component/generated/wasi-types.ts';
-import { checkImports } from '../../../src/load/component/import-check.ts';
-import { linkComponent } from '../../../src/load/component/link-component.ts';
-import { dummyComponent, fromText, spearWit } from '../../support/component-text.ts';
+import { wasiFunctionTypes } from '../../../../src/generated/wasi-types.ts';
+import { ModuleError } from '../../../../src/runtime/abi/guest-module.ts';
+import { interfaceName, witPackage } from '../../../../src/runtime/abi/wit.ts';
+import { servedWasi } from '../../../../src/runtime/guest/component/wasi/served.ts';
+import { servesFunction } from '../../../../src/runtime/guest/component/wasi/served-functions.ts';
+import { readComponent } from '../../../../src/runtime/wasm/component/component-binary.ts';
+import { entryOf } from '../../../../src/runtime/wasm/component/entry.ts';
+import { checkImports } from '../../../../src/runtime/wasm/component/import-check.ts';
+import { linkComponent } from '../../../../src/runtime/wasm/component/link-component.ts';
+import { dummyComponent, fromText, spearWit } from '../../../support/component-text.ts';
 
 const linked = async (body: string) => linkComponent(readComponent(await fromText(`(component ${body})`)));
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
 
-const root = join(import.meta.dirname, '../../..');
+const root = join(import.meta.dirname, '../../../..');
 const folder = mkdtempSync(join(tmpdir(), 'spear-jco-once-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 /** Only jco has so many functions. */
@@ -14,8 +14,8 @@ const FUNCTION = /Compiled function (0x[0-9a-f]+)#\d+ using (Liftoff|TurboFan)/g
 
 const program = `
   import { readFileSync } from 'node:fs';
-  import { prepare } from './src/load/prepare.ts';
-  import { compileLimits } from './src/protocol/limits.ts';
+  import { prepare } from './src/runtime/wasm/prepare.ts';
+  import { compileLimits } from './src/runtime/port/limits.ts';
   for (const name of ['hello', 'echo']) {
     const bytes = readFileSync('fixtures/c/' + name + '.component.wasm');
     await prepare(bytes, { limits: compileLimits({}), allowUnknownImports: false });

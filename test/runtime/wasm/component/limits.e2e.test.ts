@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { useComponentCache } from '../../support/component-cache.ts';
-import { adapted, running } from '../../support/guest-text.ts';
-import { fixtureBytes, runFixture } from '../../support/run-fixture.ts';
+import { useComponentCache } from '../../../support/component-cache.ts';
+import { adapted, running } from '../../../support/guest-text.ts';
+import { fixtureBytes, runFixture } from '../../../support/run-fixture.ts';
 
 const MIB = 1024 * 1024;
 /** For one run on a machine that is busy with other things: it is compiled first. */

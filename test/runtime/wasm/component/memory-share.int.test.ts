@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { readComponent } from '../../../src/load/component/component-binary.ts';
-import { linkComponent } from '../../../src/load/component/link-component.ts';
-import { shareLimits } from '../../../src/load/component/memory-share.ts';
-import { compileLimits } from '../../../src/protocol/limits.ts';
-import { fromText } from '../../support/component-text.ts';
-import { runFixture } from '../../support/run-fixture.ts';
+import { compileLimits } from '../../../../src/runtime/port/limits.ts';
+import { readComponent } from '../../../../src/runtime/wasm/component/component-binary.ts';
+import { linkComponent } from '../../../../src/runtime/wasm/component/link-component.ts';
+import { shareLimits } from '../../../../src/runtime/wasm/component/memory-share.ts';
+import { fromText } from '../../../support/component-text.ts';
+import { runFixture } from '../../../support/run-fixture.ts';
 
 const GENEROUS_MS = 120_000;
 const PAGE = 65_536;

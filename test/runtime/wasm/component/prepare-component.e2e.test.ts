@@ -2,14 +2,14 @@ import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { interfaceName } from '../../../src/abi/wit.ts';
-import { compileOnce } from '../../../src/load/component/compile-once.ts';
-import type { PreparedComponent } from '../../../src/load/component/component-stages.ts';
-import { describeComponent } from '../../../src/load/component/component-stages.ts';
-import { prepare } from '../../../src/load/prepare.ts';
-import { compileLimits, type LimitName } from '../../../src/protocol/limits.ts';
-import { buildComponent, dummyComponent, fromText, logging } from '../../support/component-text.ts';
-import { runFixture } from '../../support/run-fixture.ts';
+import { interfaceName } from '../../../../src/runtime/abi/wit.ts';
+import { compileLimits, type LimitName } from '../../../../src/runtime/port/limits.ts';
+import { compileOnce } from '../../../../src/runtime/wasm/component/compile-once.ts';
+import type { PreparedComponent } from '../../../../src/runtime/wasm/component/component-stages.ts';
+import { describeComponent } from '../../../../src/runtime/wasm/component/component-stages.ts';
+import { prepare } from '../../../../src/runtime/wasm/prepare.ts';
+import { buildComponent, dummyComponent, fromText, logging } from '../../../support/component-text.ts';
+import { runFixture } from '../../../support/run-fixture.ts';
 
 const GENEROUS_MS = 120_000;
 

@@ -1,14 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { ModuleError } from '../../../src/abi/guest-module.ts';
-import { readComponent } from '../../../src/load/component/component-binary.ts';
-import { withoutCustomSections } from '../../../src/load/component/custom-sections.ts';
-import { refineGlue } from '../../../src/load/component/refine-glue.ts';
-import { type TranspileRequest, transpile } from '../../../src/load/component/transpile.ts';
-import { JCO_VERSION } from '../../../src/load/component/versions.ts';
-import { unsignedLeb } from '../../../src/load/wasm-binary.ts';
-import { buildComponent, dummyComponent, fromText, logging } from '../../support/component-text.ts';
-import { until } from '../../support/until.ts';
+import { ModuleError } from '../../../../src/runtime/abi/guest-module.ts';
+import { readComponent } from '../../../../src/runtime/wasm/component/component-binary.ts';
+import { withoutCustomSections } from '../../../../src/runtime/wasm/component/custom-sections.ts';
+import { refineGlue } from '../../../../src/runtime/wasm/component/refine-glue.ts';
+import { type TranspileRequest, transpile } from '../../../../src/runtime/wasm/component/transpile.ts';
+import { JCO_VERSION } from '../../../../src/runtime/wasm/component/versions.ts';
+import { unsignedLeb } from '../../../../src/runtime/wasm/wasm-binary.ts';
+import { buildComponent, dummyComponent, fromText, logging } from '../../../support/component-text.ts';
+import { until } from '../../../support/until.ts';
 
 const GENEROUS_MS = 120_000;
 const never = new AbortController().signal;
@@ -137,7 +137,7 @@ describe('the generated text', () => {
   };\n`;
 
   it('is of the version that is pinned and installed', () => {
-    const manifest = new URL('../../../node_modules/@bytecodealliance/jco-transpile/package.json', import.meta.url);
+    const manifest = new URL('../../../../node_modules/@bytecodealliance/jco-transpile/package.json', import.meta.url);
     expect(JSON.parse(readFileSync(manifest, 'utf8'))).toMatchObject({ version: JCO_VERSION });
     expect(JCO_VERSION).toMatch(/^\d+\.\d+\.\d+$/);
   });

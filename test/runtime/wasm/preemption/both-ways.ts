@@ -1,7 +1,7 @@
-import { boundMemory } from '../../../src/load/bound-memory.ts';
-import { withTurns } from '../../../src/load/turns/with-turns.ts';
-import { compileLimits } from '../../../src/protocol/limits.ts';
-import { START_EXPORT, TURNS_MODULE } from '../../../src/protocol/turns.ts';
+import { compileLimits } from '../../../../src/runtime/port/limits.ts';
+import { START_EXPORT, TURNS_MODULE } from '../../../../src/runtime/port/turns.ts';
+import { boundMemory } from '../../../../src/runtime/wasm/bound-memory.ts';
+import { withTurns } from '../../../../src/runtime/wasm/preemption/with-turns.ts';
 
 /** What a call came to, and what it left behind. */
 export interface Outcome {

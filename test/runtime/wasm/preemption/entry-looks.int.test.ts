@@ -1,10 +1,10 @@
 import { parse } from '@bytecodealliance/jco-transpile/wasm-tools';
 import { describe, expect, it } from 'vitest';
-import { boundMemory } from '../../../src/load/bound-memory.ts';
-import { entryLooks, type FunctionShape, MAX_UNSEEN } from '../../../src/load/turns/entry-looks.ts';
-import { withTurns } from '../../../src/load/turns/with-turns.ts';
-import { readSections, section, WasmReader } from '../../../src/load/wasm-binary.ts';
-import { compileLimits } from '../../../src/protocol/limits.ts';
+import { compileLimits } from '../../../../src/runtime/port/limits.ts';
+import { boundMemory } from '../../../../src/runtime/wasm/bound-memory.ts';
+import { entryLooks, type FunctionShape, MAX_UNSEEN } from '../../../../src/runtime/wasm/preemption/entry-looks.ts';
+import { withTurns } from '../../../../src/runtime/wasm/preemption/with-turns.ts';
+import { readSections, section, WasmReader } from '../../../../src/runtime/wasm/wasm-binary.ts';
 import { type Ticks, withEveryLook } from './both-ways.ts';
 import { dice } from './random-module.ts';
 

@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { parse } from '@bytecodealliance/jco-transpile/wasm-tools';
 import { describe, expect, it } from 'vitest';
-import { boundMemory } from '../../../src/load/bound-memory.ts';
-import { readInstruction } from '../../../src/load/instructions.ts';
-import { prepare } from '../../../src/load/prepare.ts';
-import { withTurns } from '../../../src/load/turns/with-turns.ts';
-import { WasmReader } from '../../../src/load/wasm-binary.ts';
-import { compileLimits } from '../../../src/protocol/limits.ts';
+import { compileLimits } from '../../../../src/runtime/port/limits.ts';
+import { boundMemory } from '../../../../src/runtime/wasm/bound-memory.ts';
+import { readInstruction } from '../../../../src/runtime/wasm/instructions.ts';
+import { withTurns } from '../../../../src/runtime/wasm/preemption/with-turns.ts';
+import { prepare } from '../../../../src/runtime/wasm/prepare.ts';
+import { WasmReader } from '../../../../src/runtime/wasm/wasm-binary.ts';
 import { asItIs, type Ticks, withEveryLook } from './both-ways.ts';
 import { randomModule } from './random-module.ts';
 import { namesPastTheEnd } from './valid-after-pass.ts';
@@ -191,7 +191,7 @@ describe('a module that is invalid as written', () => {
 });
 
 describe('the guests of all toolchains', () => {
-  const root = new URL('../../../fixtures/', import.meta.url);
+  const root = new URL('../../../../fixtures/', import.meta.url);
   const files = ['c', 'rust', 'assemblyscript'].flatMap((folder) =>
     readdirSync(new URL(folder, root))
       .filter((name) => /^\w+\.wasm$/.test(name))

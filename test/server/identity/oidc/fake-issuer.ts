@@ -2,7 +2,7 @@ import { createHmac, generateKeyPairSync, type KeyObject, sign } from 'node:cryp
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { onStop } from '../../running-sms.ts';
+import { onStop } from '../../../registry/running-sms.ts';
 
 export interface FakeKey {
   readonly kid: string;

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { Issuer, IssuerUnavailable } from '../../../../src/sms/people/oidc/issuer.ts';
-import { readSignedToken, type SignedToken } from '../../../../src/sms/people/oidc/signed-token.ts';
+import { Issuer, IssuerUnavailable } from '../../../../src/server/identity/oidc/issuer.ts';
+import { readSignedToken, type SignedToken } from '../../../../src/server/identity/oidc/signed-token.ts';
 import { makeKey, published, signed } from './fake-issuer.ts';
 
 const name = 'https://id.example';

@@ -1,9 +1,9 @@
 import { createHmac, createPublicKey, generateKeyPairSync, type JsonWebKeyInput, sign } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import { Issuer } from '../../../../src/sms/people/oidc/issuer.ts';
-import { OidcTokens } from '../../../../src/sms/people/oidc/oidc-tokens.ts';
+import { Issuer } from '../../../../src/server/identity/oidc/issuer.ts';
+import { OidcTokens } from '../../../../src/server/identity/oidc/oidc-tokens.ts';
+import { startTestSms, stopAll } from '../../../registry/running-sms.ts';
 import { Random } from '../../../torture/random.ts';
-import { startTestSms, stopAll } from '../../running-sms.ts';
 import { usual } from './oidc-config.ts';
 import { browse, type RealIssuer, startRealIssuer } from './real-issuer.ts';
 

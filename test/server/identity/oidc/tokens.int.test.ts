@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { startTestSms, stopAll, type TestSms } from '../../running-sms.ts';
+import { startTestSms, stopAll, type TestSms } from '../../../registry/running-sms.ts';
 import { callMethod, rawGrpc } from '../raw-grpc.ts';
 import {
   type FakeIssuer,

@@ -3,11 +3,15 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type DirectoryOptions, describeProblem, loadDirectory } from '../../src/sms/directory.ts';
-import { createMemoryStore } from '../../src/sms/store/memory-store.ts';
-import { openSqliteStore } from '../../src/sms/store/sqlite-store.ts';
-import type { RegistryStore } from '../../src/sms/store/store.ts';
-import { sampleRecord } from '../protocol/record-samples.ts';
+import {
+  type DirectoryOptions,
+  describeProblem,
+  loadDirectory,
+} from '../../../../src/server/store/directory/directory.ts';
+import { createMemoryStore } from '../../../../src/server/store/memory-store.ts';
+import { openSqliteStore } from '../../../../src/server/store/sqlite-store.ts';
+import type { RegistryStore } from '../../../../src/server/store/store.ts';
+import { sampleRecord } from '../../records/record-samples.ts';
 
 let directory = '';
 let store: RegistryStore;

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { expect, it, onTestFinished } from 'vitest';
-import { EtcdClient } from '../../../src/sms/etcd/etcd-client.ts';
+import { EtcdClient } from '../../../../src/server/store/etcd/etcd-client.ts';
 
 it('says why a member hung up, also when its last try ran out of time [etcd.tls]', async () => {
   const connections: Socket[] = [];

@@ -1,6 +1,6 @@
-import { openEtcdStore } from '../../../src/sms/etcd/etcd-store.ts';
-import { useEtcd } from '../../support/engines/use-engine.ts';
-import { describeStore } from '../store/contract.ts';
+import { openEtcdStore } from '../../../../src/server/store/etcd/etcd-store.ts';
+import { useEtcd } from '../../../support/engines/use-engine.ts';
+import { describeStore } from '../contract.ts';
 import { etcdConfig } from './etcd-config.ts';
 
 const etcd = useEtcd();

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { Secret } from '../../../src/secrets/secret.ts';
-import { openEtcdStore } from '../../../src/sms/etcd/etcd-store.ts';
-import { sampleRecord } from '../../protocol/record-samples.ts';
-import { useEtcd } from '../../support/engines/use-engine.ts';
+import { Secret } from '../../../../src/server/secrets/secret.ts';
+import { openEtcdStore } from '../../../../src/server/store/etcd/etcd-store.ts';
+import { useEtcd } from '../../../support/engines/use-engine.ts';
+import { sampleRecord } from '../../records/record-samples.ts';
 import { etcdConfig } from './etcd-config.ts';
 
 const etcd = useEtcd({ members: 1 });

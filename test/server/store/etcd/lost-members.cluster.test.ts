@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import type { Member } from '../../../scripts/engines/member.ts';
-import type { RegistryEvent } from '../../../src/protocol/record-events.ts';
-import { openEtcdStore } from '../../../src/sms/etcd/etcd-store.ts';
-import type { KeptRegistry } from '../../../src/sms/store/kept-registry.ts';
-import { sampleRecord } from '../../protocol/record-samples.ts';
-import { useEtcd } from '../../support/engines/use-engine.ts';
-import { until } from '../../support/until.ts';
+import type { Member } from '../../../../scripts/engines/member.ts';
+import type { RegistryEvent } from '../../../../src/server/records/record-events.ts';
+import { openEtcdStore } from '../../../../src/server/store/etcd/etcd-store.ts';
+import type { KeptRegistry } from '../../../../src/server/store/kept-registry.ts';
+import { useEtcd } from '../../../support/engines/use-engine.ts';
+import { until } from '../../../support/until.ts';
+import { sampleRecord } from '../../records/record-samples.ts';
 import { etcdConfig } from './etcd-config.ts';
 
 const etcd = useEtcd();

@@ -1,12 +1,12 @@
 import { copyFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { openEtcdStore } from '../../../src/sms/etcd/etcd-store.ts';
-import { migrateRegistry } from '../../../src/sms/migrate/migrate.ts';
-import { openSqliteStore } from '../../../src/sms/store/sqlite-store.ts';
-import { sampleRecord } from '../../protocol/record-samples.ts';
-import { useEtcd } from '../../support/engines/use-engine.ts';
-import { stopAll, temporaryDirectory } from '../running-sms.ts';
+import { migrateRegistry } from '../../../../src/registry/migrate.ts';
+import { openEtcdStore } from '../../../../src/server/store/etcd/etcd-store.ts';
+import { openSqliteStore } from '../../../../src/server/store/sqlite-store.ts';
+import { stopAll, temporaryDirectory } from '../../../registry/running-sms.ts';
+import { useEtcd } from '../../../support/engines/use-engine.ts';
+import { sampleRecord } from '../../records/record-samples.ts';
 import { etcdConfig } from './etcd-config.ts';
 
 const etcd = useEtcd({ members: 1 });
@@ -62,7 +62,7 @@ describe('spear-sms migrate', () => {
   it('takes every kind along, tasks and their revisions too [etcd.migrate]', async () => {
     const folder = temporaryDirectory();
     const [file, back] = [join(folder, 'a.db'), join(folder, 'b.db')];
-    copyFileSync(new URL('../../../fixtures/compat/registry/registry.db', import.meta.url), file);
+    copyFileSync(new URL('../../../../fixtures/compat/registry/registry.db', import.meta.url), file);
     const config = etcdConfig(etcd().members);
     const before = openSqliteStore(file);
     await before.stops.upsert({

@@ -1,9 +1,9 @@
 import { afterEach, expect, it } from 'vitest';
-import { openEtcdStore } from '../../../src/sms/etcd/etcd-store.ts';
-import type { KeptRegistry } from '../../../src/sms/store/kept-registry.ts';
-import { sampleRecord } from '../../protocol/record-samples.ts';
-import { useEtcd } from '../../support/engines/use-engine.ts';
-import { until } from '../../support/until.ts';
+import { openEtcdStore } from '../../../../src/server/store/etcd/etcd-store.ts';
+import type { KeptRegistry } from '../../../../src/server/store/kept-registry.ts';
+import { useEtcd } from '../../../support/engines/use-engine.ts';
+import { until } from '../../../support/until.ts';
+import { sampleRecord } from '../../records/record-samples.ts';
 import { etcdConfig } from './etcd-config.ts';
 
 const QUOTA_BYTES = 1024 * 1024;

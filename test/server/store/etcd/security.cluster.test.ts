@@ -4,12 +4,12 @@ import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { loadSmsConfig } from '../../../src/config/sms/sms-config.ts';
-import { openEtcdStore } from '../../../src/sms/etcd/etcd-store.ts';
-import { sampleRecord } from '../../protocol/record-samples.ts';
-import { newAuthority } from '../../support/certificates.ts';
-import { useEtcd } from '../../support/engines/use-engine.ts';
-import { fastest } from '../../support/fastest.ts';
+import { loadSmsConfig } from '../../../../src/config/sms/sms-config.ts';
+import { openEtcdStore } from '../../../../src/server/store/etcd/etcd-store.ts';
+import { newAuthority } from '../../../support/certificates.ts';
+import { useEtcd } from '../../../support/engines/use-engine.ts';
+import { fastest } from '../../../support/fastest.ts';
+import { sampleRecord } from '../../records/record-samples.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'spear-etcd-security-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -1,20 +1,27 @@
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { freePorts } from '../../../scripts/engines/owned-process.ts';
-import { ApiClient, registryPeer } from '../../../src/cli/api-client.ts';
-import { findSmsAdmin } from '../../../src/config/sms/client.ts';
-import { RegistryDesk } from '../../../src/mcp/approval/registry-desk.ts';
-import { RegistryCache } from '../../../src/registry/cache.ts';
-import { failoverSource } from '../../../src/registry/failover.ts';
-import { createRemoteSource } from '../../../src/registry/remote-source.ts';
-import { useEtcd } from '../../support/engines/use-engine.ts';
-import { eventually } from '../../support/eventually.ts';
-import { until } from '../../support/until.ts';
-import { boundCall, decide, questionOf, waiting } from '../approvals/asking-node.ts';
-import { untilRevision } from '../cache-events.ts';
-import { createToken, tokensPath } from '../people/token-calls.ts';
-import { fsRecord, onStop, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../running-sms.ts';
-import { spawnSms } from '../sms-process.ts';
+import { freePorts } from '../../../../scripts/engines/owned-process.ts';
+import { RegistryDesk } from '../../../../src/agent/approvals/registry-desk.ts';
+import { ApiClient, registryPeer } from '../../../../src/cli/api-client.ts';
+import { findSmsAdmin } from '../../../../src/config/sms/client.ts';
+import { RegistryCache } from '../../../../src/registry-client/cache.ts';
+import { failoverSource } from '../../../../src/registry-client/failover.ts';
+import { createRemoteSource } from '../../../../src/registry-client/remote-source.ts';
+import { boundCall, decide, questionOf, waiting } from '../../../agent/approvals/service/asking-node.ts';
+import { untilRevision } from '../../../registry/cache-events.ts';
+import {
+  fsRecord,
+  onStop,
+  startTestSms,
+  stopAll,
+  type TestSms,
+  temporaryDirectory,
+} from '../../../registry/running-sms.ts';
+import { spawnSms } from '../../../registry/sms-process.ts';
+import { useEtcd } from '../../../support/engines/use-engine.ts';
+import { eventually } from '../../../support/eventually.ts';
+import { until } from '../../../support/until.ts';
+import { createToken, tokensPath } from '../../identity/token-calls.ts';
 import { etcdConfig } from './etcd-config.ts';
 
 const etcd = useEtcd();

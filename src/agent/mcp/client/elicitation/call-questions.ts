@@ -1,4 +1,4 @@
-import { abortWith } from '../../base/abort.ts';
+import { abortWith } from '../../../../base/abort.ts';
 import type { Question, QuestionReply } from './question.ts';
 
 /** Whoever asks more during one call does not want to know. */

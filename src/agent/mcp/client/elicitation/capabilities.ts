@@ -1,5 +1,5 @@
 import type { ClientCapabilities } from '@modelcontextprotocol/client';
-import type { McpServerRecord } from '../../protocol/record.ts';
+import type { McpServerRecord } from '../../../../server/records/record.ts';
 
 /** What a server is told that it may ask of us: what its record permits, and by default nothing. */
 export function capabilitiesOf({ client_features: features }: McpServerRecord): ClientCapabilities {

@@ -1,6 +1,6 @@
-import { isJsonObject } from '../../base/json.ts';
-import type { FormContent } from '../../pool/elicitation/form-values.ts';
-import type { Question } from '../../pool/elicitation/question.ts';
+import { isJsonObject } from '../../../../base/json.ts';
+import type { FormContent } from './form-values.ts';
+import type { Question } from './question.ts';
 
 /** What a server asks during a call of one of its tools. Every word of the question is the server's: not to be trusted. */
 export type ElicitationRequest = Question & {

@@ -1,4 +1,4 @@
-import { isJsonObject } from '../../base/json.ts';
+import { isJsonObject } from '../../../../base/json.ts';
 import type { FormField } from './form.ts';
 
 export type FormValue = string | number | boolean | readonly string[];

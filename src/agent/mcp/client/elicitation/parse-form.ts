@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../../../base/json.ts';
 import type { FormField, FormOption } from './form.ts';
 import { fieldProblem } from './form-values.ts';
 import { UnusableQuestion } from './unusable-question.ts';

@@ -1,5 +1,5 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
-import { type Redact, redactStrings } from '../../secrets/redactor.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../../../base/json.ts';
+import { type Redact, redactStrings } from '../../../../server/secrets/redactor.ts';
 import type { FormField } from './form.ts';
 import type { FormContent } from './form-values.ts';
 import { parseForm } from './parse-form.ts';

@@ -1,6 +1,6 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto';
 import type { OAuthClientInformationMixed, OAuthClientProvider, OAuthTokens } from '@modelcontextprotocol/client';
-import type { McpOAuth } from '../../protocol/record.ts';
+import type { McpOAuth } from '../../../../server/records/record.ts';
 import type { ClientProof } from '../resolved-record.ts';
 import type { McpLibrary } from '../transport/http-target.ts';
 import type { AuthorizationServer, Discovery } from './authorization-server.ts';

@@ -1,6 +1,6 @@
 import type { OAuthTokens } from '@modelcontextprotocol/client';
-import { isHeaderValue } from '../../base/http-header.ts';
-import { knownSecrets } from '../../secrets/redactor.ts';
+import { isHeaderValue } from '../../../../base/http-header.ts';
+import { knownSecrets } from '../../../../server/secrets/redactor.ts';
 import { OAuthRefused } from './oauth-failure.ts';
 
 /** A token as it is sent. */

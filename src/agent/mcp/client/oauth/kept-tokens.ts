@@ -1,6 +1,6 @@
-import type { McpServerRecord } from '../../protocol/record.ts';
-import { connectionKey } from '../../protocol/record-compare.ts';
-import type { HttpClient } from '../http-client.ts';
+import type { HttpClient } from '../../../../server/egress/http-client.ts';
+import type { McpServerRecord } from '../../../../server/records/record.ts';
+import { connectionKey } from '../../../../server/records/record-compare.ts';
 import type { ResolvedRecord } from '../resolved-record.ts';
 import type { HttpTarget, McpLibrary } from '../transport/http-target.ts';
 import { LoginStore } from './login-store.ts';

@@ -2,11 +2,11 @@ import { closeSync, mkdirSync, openSync, readFileSync, rmSync, statSync, writeSy
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { errorCode } from '../../base/error-text.ts';
-import { writePrivateFile } from '../../base/private-file.ts';
-import { privateDirectoryProblem } from '../../config/private-directory.ts';
-import { knownSecrets } from '../../secrets/redactor.ts';
-import { readSecretFile, SecretFileError } from '../../secrets/secret-file.ts';
+import { errorCode } from '../../../../base/error-text.ts';
+import { writePrivateFile } from '../../../../base/private-file.ts';
+import { privateDirectoryProblem } from '../../../../config/private-directory.ts';
+import { knownSecrets } from '../../../../server/secrets/redactor.ts';
+import { readSecretFile, SecretFileError } from '../../../../server/secrets/secret-file.ts';
 import { OAuthRefused } from './oauth-failure.ts';
 
 const loginSchema = z.object({

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import type { OAuthClientInformationMixed, OAuthTokens } from '@modelcontextprotocol/client';
-import type { McpTransport } from '../../protocol/record.ts';
-import { knownSecrets } from '../../secrets/redactor.ts';
+import { endpointFetch } from '../../../../server/egress/endpoint-fetch.ts';
+import type { McpTransport } from '../../../../server/records/record.ts';
+import { knownSecrets } from '../../../../server/secrets/redactor.ts';
 import type { HttpTarget, McpLibrary } from '../transport/http-target.ts';
 import { type AuthorizationServer, type Discovery, discoverAuthorizationServer } from './authorization-server.ts';
 import { clientOfRecord, type OAuthClient } from './client-credentials.ts';
-import { endpointFetch } from './endpoint-fetch.ts';
 import { heldToken } from './held-token.ts';
 import type { StoredLogin } from './login-store.ts';
 import { type LoopbackRedirect, openLoopbackRedirect } from './loopback-redirect.ts';

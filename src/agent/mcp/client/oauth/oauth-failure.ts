@@ -1,6 +1,6 @@
-import { cutText } from '../../base/cut-text.ts';
-import { errorText } from '../../base/error-text.ts';
-import { knownSecrets } from '../../secrets/redactor.ts';
+import { cutText } from '../../../../base/cut-text.ts';
+import { errorText } from '../../../../base/error-text.ts';
+import { knownSecrets } from '../../../../server/secrets/redactor.ts';
 import { McpConnectionError, McpError, McpPolicyError } from '../errors.ts';
 import { deepestCause, egressDenial } from '../library-errors.ts';
 import type { McpLibrary } from '../transport/http-target.ts';

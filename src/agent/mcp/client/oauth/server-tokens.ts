@@ -1,5 +1,6 @@
 import type { FetchLike, OAuthTokens } from '@modelcontextprotocol/client';
-import type { McpOAuth } from '../../protocol/record.ts';
+import { endpointFetch } from '../../../../server/egress/endpoint-fetch.ts';
+import type { McpOAuth } from '../../../../server/records/record.ts';
 import { McpConnectionError } from '../errors.ts';
 import type { ClientProof } from '../resolved-record.ts';
 import type { McpLibrary } from '../transport/http-target.ts';
@@ -12,7 +13,6 @@ import {
 } from './authorization-server.ts';
 import type { Challenge, TokenRefusal } from './challenge.ts';
 import { clientCredentialsToken, clientOfRecord } from './client-credentials.ts';
-import { endpointFetch } from './endpoint-fetch.ts';
 import { type HeldToken, heldToken, isDue, isExpired } from './held-token.ts';
 import type { LoginStore, StoredLogin } from './login-store.ts';
 import { OAuthRefused, oauthFailure } from './oauth-failure.ts';

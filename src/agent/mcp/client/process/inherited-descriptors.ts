@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../../../base/error-text.ts';
 import { findExecutable } from './executable.ts';
 import type { Launch } from './sandbox.ts';
 

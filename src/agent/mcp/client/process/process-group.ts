@@ -1,6 +1,6 @@
 import { closeSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../../../base/error-text.ts';
 
 /** False when no process of the group is left. */
 export function signalGroup(group: number, signal: NodeJS.Signals | 0): boolean {

@@ -1,5 +1,5 @@
 import { lstat, readlink } from 'node:fs/promises';
-import type { SandboxNetwork } from '../../protocol/record.ts';
+import type { SandboxNetwork } from '../../../../server/records/record.ts';
 import type { Executable } from './executable.ts';
 
 /** One option of bubblewrap that puts something into the sandbox's file system. */

@@ -1,5 +1,5 @@
-import { startOf } from '../../base/cut-text.ts';
-import type { SandboxNetwork } from '../../protocol/record.ts';
+import { startOf } from '../../../../base/cut-text.ts';
+import type { SandboxNetwork } from '../../../../server/records/record.ts';
 import { mountArguments, systemMounts } from './sandbox-arguments.ts';
 import type { Spawn } from './spawn.ts';
 

@@ -1,6 +1,6 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { isAbsolute, normalize } from 'node:path';
-import type { McpSandbox, SandboxNetwork } from '../../protocol/record.ts';
+import type { McpSandbox, SandboxNetwork } from '../../../../server/records/record.ts';
 import { McpConnectionError } from '../errors.ts';
 import type { PoolLog } from '../pool-log.ts';
 import { type Executable, findExecutable } from './executable.ts';

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
-import { cutText } from '../../base/cut-text.ts';
-import type { Redact } from '../../secrets/redactor.ts';
+import { cutText } from '../../../../base/cut-text.ts';
+import type { Redact } from '../../../../server/secrets/redactor.ts';
 
 export interface StderrLimits {
   readonly stderrLineChars: number;

@@ -1,7 +1,7 @@
 import type { Writable } from 'node:stream';
-import { errorCode } from '../../base/error-text.ts';
-import { systemErrorOf } from '../../base/system-error.ts';
-import type { McpSandbox } from '../../protocol/record.ts';
+import { errorCode } from '../../../../base/error-text.ts';
+import { systemErrorOf } from '../../../../base/system-error.ts';
+import type { McpSandbox } from '../../../../server/records/record.ts';
 import { McpBudgetError, McpConnectionError } from '../errors.ts';
 import type { PoolLog } from '../pool-log.ts';
 import type { CompiledPoolOptions } from '../pool-options.ts';

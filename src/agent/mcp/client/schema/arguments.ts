@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../../../base/json.ts';
 import { pointedAt } from './pointer.ts';
 
 /** Objects in objects that are looked into, and references that are followed one after the other. */

@@ -1,5 +1,5 @@
-import { errorText } from '../../base/error-text.ts';
-import type { JsonObject, JsonValue } from '../../base/json.ts';
+import { errorText } from '../../../../base/error-text.ts';
+import type { JsonObject, JsonValue } from '../../../../base/json.ts';
 import { type ObjectRepairs, repaired, repairsOf } from './arguments.ts';
 import { SchemaCompiler, type Validator } from './compile.ts';
 import type { SchemaThread } from './schema-thread.ts';

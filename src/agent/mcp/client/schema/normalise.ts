@@ -1,5 +1,5 @@
-import { cutText } from '../../base/cut-text.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import { cutText } from '../../../../base/cut-text.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../../../base/json.ts';
 import { pointedAt } from './pointer.ts';
 
 export interface NormalisedSchema {

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../../../base/json.ts';
 
 /** What a reference within a schema leads to (`#/$defs/Point`); undefined: nothing, or it leaves the schema. */
 export function pointedAt(root: JsonObject, reference: string): JsonValue | undefined {

@@ -1,5 +1,5 @@
 import { parentPort } from 'node:worker_threads';
-import type { JsonObject, JsonValue } from '../../base/json.ts';
+import type { JsonObject, JsonValue } from '../../../../base/json.ts';
 import { SchemaCompiler, type Validator } from './compile.ts';
 import type { SchemaAnswer, SchemaQuestion } from './schema-thread.ts';
 

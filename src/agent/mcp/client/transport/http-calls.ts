@@ -1,5 +1,5 @@
 import type { Dispatcher } from 'undici';
-import type { JsonObject } from '../../base/json.ts';
+import type { JsonObject } from '../../../../base/json.ts';
 import type { Asker, CallSender } from '../call-sender.ts';
 import { McpConnectionError, McpOutputError } from '../errors.ts';
 import { type CallHeaders, encodedHeader } from '../header-parameters.ts';

@@ -1,6 +1,6 @@
 import type { Writable } from 'node:stream';
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
-import { type JsonObject, parseJson } from '../../base/json.ts';
+import { type JsonObject, parseJson } from '../../../../base/json.ts';
 import type { Asker, CallSender } from '../call-sender.ts';
 import { McpConnectionError, McpOutputError } from '../errors.ts';
 import type { CallHeaders } from '../header-parameters.ts';

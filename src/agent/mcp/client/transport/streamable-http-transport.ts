@@ -1,6 +1,6 @@
 import type { FetchLike, JSONRPCMessage, Transport, TransportSendOptions } from '@modelcontextprotocol/client';
 import type { Dispatcher } from 'undici';
-import type { JsonObject } from '../../base/json.ts';
+import type { JsonObject } from '../../../../base/json.ts';
 import type { Asker, CallSender } from '../call-sender.ts';
 import { McpConnectionError, type McpError, McpOutputError } from '../errors.ts';
 import type { CallHeaders } from '../header-parameters.ts';

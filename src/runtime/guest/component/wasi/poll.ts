@@ -1,4 +1,4 @@
-import type { Chance } from '../../../hostcalls/chance.ts';
+import type { Chance } from '../../../durable/guest/chance.ts';
 import { trapGuest } from '../../uncatchable.ts';
 
 const MAX_TIMER_MS = 2_147_483_647;

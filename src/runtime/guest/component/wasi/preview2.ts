@@ -1,5 +1,5 @@
-import type { Chance } from '../../../hostcalls/chance.ts';
-import type { Output } from '../../../hostcalls/output.ts';
+import type { Chance } from '../../../durable/guest/chance.ts';
+import type { Output } from '../../hostcalls/output.ts';
 import type { Leash } from '../../leash.ts';
 import { trapGuest } from '../../uncatchable.ts';
 import { absentInterfaces } from './absent.ts';

@@ -1,4 +1,4 @@
-import { systemChance } from '../../../hostcalls/chance.ts';
+import { systemChance } from '../../../durable/guest/chance.ts';
 import { trapGuest } from '../../uncatchable.ts';
 import { preview2 } from './preview2.ts';
 

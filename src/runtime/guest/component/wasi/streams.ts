@@ -1,5 +1,5 @@
-import type { Output } from '../../../hostcalls/output.ts';
-import type { StandardStream } from '../../../protocol/guest-spec.ts';
+import type { StandardStream } from '../../../port/guest-spec.ts';
+import type { Output } from '../../hostcalls/output.ts';
 import { trapGuest } from '../../uncatchable.ts';
 import { alwaysReady, type Hold, Pollable, type Readiness } from './poll.ts';
 

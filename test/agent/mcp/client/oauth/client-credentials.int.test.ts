@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { knownSecrets } from '../../../src/secrets/redactor.ts';
-import { eraHas } from '../../support/server-era.ts';
+import { knownSecrets } from '../../../../../src/server/secrets/redactor.ts';
+import { eraHas } from '../../../../support/server-era.ts';
 import { call, httpRecord, openPool, textOf } from '../pool-samples.ts';
 import { CLIENT_SECRET, type ProtectedServer, startProtectedServer } from './protected-server.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { readChallenge } from '../../../src/pool/oauth/challenge.ts';
-import { knownSecrets } from '../../../src/secrets/redactor.ts';
+import { readChallenge } from '../../../../../src/agent/mcp/client/oauth/challenge.ts';
+import { knownSecrets } from '../../../../../src/server/secrets/redactor.ts';
 import { call, httpRecord, openPool } from '../pool-samples.ts';
 import { type HostileServer, json, startHostileServer } from './hostile-server.ts';
 

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { LoginStore, type StoredLogin } from '../../../src/pool/oauth/login-store.ts';
+import { LoginStore, type StoredLogin } from '../../../../../src/agent/mcp/client/oauth/login-store.ts';
 import { tempDir } from '../pool-samples.ts';
 
 const url = new URL('https://a.example/mcp');

@@ -1,12 +1,12 @@
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { EgressRules } from '../../../src/pool/egress.ts';
-import { createHttpClient } from '../../../src/pool/http-client.ts';
-import { type LoginOptions, login } from '../../../src/pool/oauth/login.ts';
-import { LoginStore, type StoredLogin } from '../../../src/pool/oauth/login-store.ts';
-import { loginsDirectory } from '../../../src/pool/pool-options.ts';
-import type { McpOAuth } from '../../../src/protocol/record.ts';
+import { type LoginOptions, login } from '../../../../../src/agent/mcp/client/oauth/login.ts';
+import { LoginStore, type StoredLogin } from '../../../../../src/agent/mcp/client/oauth/login-store.ts';
+import { loginsDirectory } from '../../../../../src/agent/mcp/client/pool-options.ts';
+import { EgressRules } from '../../../../../src/server/egress/egress.ts';
+import { createHttpClient } from '../../../../../src/server/egress/http-client.ts';
+import type { McpOAuth } from '../../../../../src/server/records/record.ts';
 import { call, httpRecord, openPool, tempDir, textOf } from '../pool-samples.ts';
 import { consentInBrowser, type ProtectedServer, startProtectedServer } from './protected-server.ts';
 

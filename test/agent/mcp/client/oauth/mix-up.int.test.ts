@@ -1,10 +1,10 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { EgressRules } from '../../../src/pool/egress.ts';
-import { createHttpClient } from '../../../src/pool/http-client.ts';
-import { login } from '../../../src/pool/oauth/login.ts';
-import { LoginStore } from '../../../src/pool/oauth/login-store.ts';
-import { loginsDirectory } from '../../../src/pool/pool-options.ts';
-import type { McpOAuth } from '../../../src/protocol/record.ts';
+import { login } from '../../../../../src/agent/mcp/client/oauth/login.ts';
+import { LoginStore } from '../../../../../src/agent/mcp/client/oauth/login-store.ts';
+import { loginsDirectory } from '../../../../../src/agent/mcp/client/pool-options.ts';
+import { EgressRules } from '../../../../../src/server/egress/egress.ts';
+import { createHttpClient } from '../../../../../src/server/egress/http-client.ts';
+import type { McpOAuth } from '../../../../../src/server/records/record.ts';
 import { httpRecord, tempDir } from '../pool-samples.ts';
 import { challenge, type HostileServer, json, startHostileServer } from './hostile-server.ts';
 import { consentInBrowser, type ProtectedServer, startProtectedServer } from './protected-server.ts';

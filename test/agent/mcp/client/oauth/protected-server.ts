@@ -9,7 +9,7 @@ import { createMcpHandler, McpServer as ModernServer } from '@modelcontextprotoc
 // @ts-expect-error it has no types of its own
 import { Provider } from 'oidc-provider';
 import { onTestFinished } from 'vitest';
-import { serverEra } from '../../support/server-era.ts';
+import { serverEra } from '../../../../support/server-era.ts';
 
 export const CLIENT_SECRET = 'canary-client-secret-0123456789';
 const ADMIN_SCOPE = 'tools.admin';

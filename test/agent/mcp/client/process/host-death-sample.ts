@@ -2,9 +2,9 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
 import { writeSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { McpPool } from '../../../src/pool/pool.ts';
-import type { ToolOutput } from '../../../src/pool/tool-result.ts';
-import { createSecretSource } from '../../../src/secrets/secret-source.ts';
+import { McpPool } from '../../../../../src/agent/mcp/client/pool.ts';
+import type { ToolOutput } from '../../../../../src/agent/mcp/client/tool-result.ts';
+import { createSecretSource } from '../../../../../src/server/secrets/secret-source.ts';
 import { fixture, type StdioSample, stdioRecord } from '../pool-records.ts';
 
 const [stateDir = '', tmpDir = '', marker = '', mode = ''] = process.argv.slice(2);

@@ -5,7 +5,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { needsBubblewrap, skipIfMissing } from '../../support/needs.ts';
+import { needsBubblewrap, skipIfMissing } from '../../../../support/needs.ts';
 import { eventually, isAlive, processesWith, tempDir } from '../pool-samples.ts';
 
 const host = fileURLToPath(new URL('host-death-sample.ts', import.meta.url));

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { existsSync, mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { PoolLogEntry } from '../../../src/pool/pool-log.ts';
-import { HostWatchdog } from '../../../src/pool/process/host-watchdog.ts';
+import type { PoolLogEntry } from '../../../../../src/agent/mcp/client/pool-log.ts';
+import { HostWatchdog } from '../../../../../src/agent/mcp/client/process/host-watchdog.ts';
 import { eventually, isAlive, tempDir } from '../pool-samples.ts';
 
 function makeWatchdog() {

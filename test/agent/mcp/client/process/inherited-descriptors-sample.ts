@@ -1,8 +1,8 @@
 // A host with an inherited descriptor: `node FILE STATE_DIR RECORD` connects to the server and prints the file `fds` of its HOME.
-import { McpPool } from '../../../src/pool/pool.ts';
-import type { ToolOutput } from '../../../src/pool/tool-result.ts';
-import type { McpServerRecord } from '../../../src/protocol/record.ts';
-import { createSecretSource } from '../../../src/secrets/secret-source.ts';
+import { McpPool } from '../../../../../src/agent/mcp/client/pool.ts';
+import type { ToolOutput } from '../../../../../src/agent/mcp/client/tool-result.ts';
+import type { McpServerRecord } from '../../../../../src/server/records/record.ts';
+import { createSecretSource } from '../../../../../src/server/secrets/secret-source.ts';
 
 const [stateDir = '', given = ''] = process.argv.slice(2);
 const record = JSON.parse(given) as McpServerRecord;

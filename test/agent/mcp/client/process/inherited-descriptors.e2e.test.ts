@@ -4,8 +4,8 @@ import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { sampleRecord } from '../../protocol/record-samples.ts';
-import { needs, needsBubblewrap, skipIfMissing } from '../../support/needs.ts';
+import { sampleRecord } from '../../../../server/records/record-samples.ts';
+import { needs, needsBubblewrap, skipIfMissing } from '../../../../support/needs.ts';
 import { fixture, tempDir } from '../pool-samples.ts';
 
 const host = fileURLToPath(new URL('inherited-descriptors-sample.ts', import.meta.url));

@@ -4,9 +4,9 @@ import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { McpPool } from '../../../src/pool/pool.ts';
-import type { McpServerRecord } from '../../../src/protocol/record.ts';
-import { needsBubblewrap, skipIfMissing } from '../../support/needs.ts';
+import type { McpPool } from '../../../../../src/agent/mcp/client/pool.ts';
+import type { McpServerRecord } from '../../../../../src/server/records/record.ts';
+import { needsBubblewrap, skipIfMissing } from '../../../../support/needs.ts';
 import {
   call,
   eventually,

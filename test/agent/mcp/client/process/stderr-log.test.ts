@@ -1,8 +1,8 @@
 import { PassThrough } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import { describe, expect, it } from 'vitest';
-import { StderrLog } from '../../../src/pool/process/stderr-log.ts';
-import { Redactor } from '../../../src/secrets/redactor.ts';
+import { StderrLog } from '../../../../../src/agent/mcp/client/process/stderr-log.ts';
+import { Redactor } from '../../../../../src/server/secrets/redactor.ts';
 
 async function logged(chunks: readonly (string | Buffer | (() => void))[], now = () => 0) {
   const lines: string[] = [];

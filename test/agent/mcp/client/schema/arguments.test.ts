@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../../src/base/json.ts';
-import { repaired, repairsOf } from '../../../src/pool/schema/arguments.ts';
+import { repaired, repairsOf } from '../../../../../src/agent/mcp/client/schema/arguments.ts';
+import type { JsonObject } from '../../../../../src/base/json.ts';
 
 const object = (properties: JsonObject, required: string[] = [], more: JsonObject = {}): JsonObject => ({
   type: 'object',

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { JsonObject, JsonValue } from '../../../src/base/json.ts';
-import { SchemaCompiler } from '../../../src/pool/schema/compile.ts';
-import { normalise } from '../../../src/pool/schema/normalise.ts';
-import { pointedAt } from '../../../src/pool/schema/pointer.ts';
+import { SchemaCompiler } from '../../../../../src/agent/mcp/client/schema/compile.ts';
+import { normalise } from '../../../../../src/agent/mcp/client/schema/normalise.ts';
+import { pointedAt } from '../../../../../src/agent/mcp/client/schema/pointer.ts';
+import type { JsonObject, JsonValue } from '../../../../../src/base/json.ts';
 
 const compiler = await SchemaCompiler.load();
 const NAMES = /"(\$id|\$anchor)":/;

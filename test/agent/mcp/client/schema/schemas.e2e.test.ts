@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { JsonObject, JsonValue } from '../../../src/base/json.ts';
 import {
   HostileSchemaError,
   loadSchemaEngine,
@@ -7,10 +6,11 @@ import {
   type SchemaEngine,
   SchemaStrikes,
   type Verdict,
-} from '../../../src/pool/schema/checks.ts';
-import { SchemaThread } from '../../../src/pool/schema/schema-thread.ts';
-import { schemaShape } from '../../../src/pool/schema/shape.ts';
-import { starvedMs } from '../../support/starved.ts';
+} from '../../../../../src/agent/mcp/client/schema/checks.ts';
+import { SchemaThread } from '../../../../../src/agent/mcp/client/schema/schema-thread.ts';
+import { schemaShape } from '../../../../../src/agent/mcp/client/schema/shape.ts';
+import type { JsonObject, JsonValue } from '../../../../../src/base/json.ts';
+import { starvedMs } from '../../../../support/starved.ts';
 
 const limits = { maxSchemaBytes: 256 * 1024, maxSchemaDepth: 64, validationTimeoutMs: 30_000 };
 const thread = new SchemaThread({ maxWaiting: 16, idleMs: 60_000 });

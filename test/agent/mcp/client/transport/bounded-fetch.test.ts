@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { boundFetch } from '../../../src/pool/transport/bounded-fetch.ts';
+import { boundFetch } from '../../../../../src/agent/mcp/client/transport/bounded-fetch.ts';
 
 const watch = { maxMessageBytes: 1024, tooLarge: () => {}, broken: () => {} };
 

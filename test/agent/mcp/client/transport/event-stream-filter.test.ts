@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { EventStreamFilter } from '../../../src/pool/transport/event-stream-filter.ts';
+import { EventStreamFilter } from '../../../../../src/agent/mcp/client/transport/event-stream-filter.ts';
 
 function filter(chunks: readonly string[], maxMessageBytes: number) {
   let passed = '';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { EventStreamReader } from '../../../src/pool/transport/event-stream-reader.ts';
+import { EventStreamReader } from '../../../../../src/agent/mcp/client/transport/event-stream-reader.ts';
 
 /** What a reader tells of a stream that comes in pieces of `size` bytes. */
 function read(stream: string, size = Number.POSITIVE_INFINITY): unknown[] {

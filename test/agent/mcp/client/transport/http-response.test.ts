@@ -1,7 +1,10 @@
 import type { Dispatcher } from 'undici';
 import { expect, it, vi } from 'vitest';
-import { HttpResponse, type HttpResponseHandlers } from '../../../src/pool/transport/http-response.ts';
-import { until } from '../../support/until.ts';
+import {
+  HttpResponse,
+  type HttpResponseHandlers,
+} from '../../../../../src/agent/mcp/client/transport/http-response.ts';
+import { until } from '../../../../support/until.ts';
 
 const EVENT = 'data: {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:y"}}\n\n';
 const COUNT = 2_000;

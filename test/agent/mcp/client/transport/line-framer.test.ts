@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { LineFramer } from '../../../src/pool/transport/line-framer.ts';
+import { LineFramer } from '../../../../../src/agent/mcp/client/transport/line-framer.ts';
 
 function frame(chunks: readonly (string | Buffer)[], maxBytes: number) {
   const lines: string[] = [];

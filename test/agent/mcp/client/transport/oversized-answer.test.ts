@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { answeredRequest, beginningOfText } from '../../../src/pool/transport/oversized-answer.ts';
+import { answeredRequest, beginningOfText } from '../../../../../src/agent/mcp/client/transport/oversized-answer.ts';
 
 const line = (text: string) => {
   const bytes = Buffer.from(text);

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { followedRedirect } from '../../../src/pool/transport/redirect.ts';
+import { followedRedirect } from '../../../../../src/agent/mcp/client/transport/redirect.ts';
 
 it.each([
   ['http://a.test:81/mcp', 'POST', 307, '/other?x=1', 'http://a.test:81/other?x=1'],

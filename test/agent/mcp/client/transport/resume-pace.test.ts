@@ -1,5 +1,9 @@
 import { expect, it } from 'vitest';
-import { MAX_EMPTY_STREAMS, MIN_DELAY_MS, ResumePace } from '../../../src/pool/transport/resume-pace.ts';
+import {
+  MAX_EMPTY_STREAMS,
+  MIN_DELAY_MS,
+  ResumePace,
+} from '../../../../../src/agent/mcp/client/transport/resume-pace.ts';
 
 const delays = (pace: ResumePace, wanted: number | null, count: number) =>
   Array.from({ length: count }, () => pace.nextMs(wanted));

@@ -11,10 +11,10 @@ import {
   setNonblocking,
   setParam,
   writeTool,
-} from '../../support/chat-calls.ts';
-import { slot } from '../../support/forwarder.ts';
-import { hasCallbacks } from '../../support/guest-binding.ts';
-import { HELLO, type TestGuest } from '../../support/test-guest.ts';
+} from '../../../../support/chat-calls.ts';
+import { slot } from '../../../../support/forwarder.ts';
+import { hasCallbacks } from '../../../../support/guest-binding.ts';
+import { HELLO, type TestGuest } from '../../../../support/test-guest.ts';
 import { badClose, badDescriptors, casesOf, type ErrnoCase } from './errno-case.ts';
 import { callsTool, handedBack, pending } from './situations.ts';
 

@@ -1,5 +1,5 @@
-import { fdCommand, newEpoll, newSession, send } from '../../support/chat-calls.ts';
-import type { TestGuest } from '../../support/test-guest.ts';
+import { fdCommand, newEpoll, newSession, send } from '../../../../support/chat-calls.ts';
+import type { TestGuest } from '../../../../support/test-guest.ts';
 import { badClose, badDescriptors, casesOf, type ErrnoCase, NEVER_OPENED } from './errno-case.ts';
 import { pending } from './situations.ts';
 

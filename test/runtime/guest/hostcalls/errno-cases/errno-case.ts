@@ -1,6 +1,6 @@
-import type { CallName } from '../../../src/abi/calls.ts';
-import type { ErrnoName } from '../../../src/abi/errno.ts';
-import type { TestGuest, TestGuestOptions } from '../../support/test-guest.ts';
+import type { CallName } from '../../../../../src/runtime/abi/calls.ts';
+import type { ErrnoName } from '../../../../../src/runtime/abi/errno.ts';
+import type { TestGuest, TestGuestOptions } from '../../../../support/test-guest.ts';
 
 /** One way to make a call fail. */
 export interface ErrnoCase {

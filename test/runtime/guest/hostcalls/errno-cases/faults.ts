@@ -1,5 +1,5 @@
-import { type Call, type CallName, calls, type Param } from '../../../src/abi/calls.ts';
-import type { TestGuest } from '../../support/test-guest.ts';
+import { type Call, type CallName, calls, type Param } from '../../../../../src/runtime/abi/calls.ts';
+import type { TestGuest } from '../../../../support/test-guest.ts';
 import type { ErrnoCase } from './errno-case.ts';
 
 /** Ways for a `(ptr, len)` to leave the memory, which has `size` bytes. */

@@ -1,6 +1,6 @@
-import { openServer, submitted } from '../../mcp/mcp-calls.ts';
-import { stdioRecord } from '../../pool/pool-samples.ts';
-import type { TestGuest } from '../../support/test-guest.ts';
+import { stdioRecord } from '../../../../agent/mcp/client/pool-samples.ts';
+import { openServer, submitted } from '../../../../agent/mcp/mcp-calls.ts';
+import type { TestGuest } from '../../../../support/test-guest.ts';
 import { casesOf, type ErrnoCase } from './errno-case.ts';
 import { dead, keepsLittle, keptAnswer, tiny, withMcp } from './mcp.ts';
 

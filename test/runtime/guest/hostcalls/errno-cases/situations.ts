@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
-import type { ScriptTurn } from '../../../src/chat/backends/script-schema.ts';
-import { HAND_BACK, newSession, send, setNonblocking, writeTool } from '../../support/chat-calls.ts';
-import type { TestGuest } from '../../support/test-guest.ts';
+import type { ScriptTurn } from '../../../../../src/agent/chat/backends/script-schema.ts';
+import { HAND_BACK, newSession, send, setNonblocking, writeTool } from '../../../../support/chat-calls.ts';
+import type { TestGuest } from '../../../../support/test-guest.ts';
 
 /** A model that calls `tool` once for each user message, and then answers "done". */
 export const callsTool = (tool: string): readonly ScriptTurn[] => [

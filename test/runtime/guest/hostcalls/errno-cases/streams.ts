@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
-import { eventually } from '../../pool/pool-samples.ts';
-import { connectFakeClient, frame, readable, ready } from '../../support/stream-client.ts';
-import type { TestGuest, TestGuestOptions } from '../../support/test-guest.ts';
+import { eventually } from '../../../../agent/mcp/client/pool-samples.ts';
+import { connectFakeClient, frame, readable, ready } from '../../../../support/stream-client.ts';
+import type { TestGuest, TestGuestOptions } from '../../../../support/test-guest.ts';
 import { badClose, badDescriptors, casesOf, type ErrnoCase } from './errno-case.ts';
 
 const served: TestGuestOptions = { streams: true };
