@@ -11,6 +11,7 @@ import {
 } from 'node:fs';
 import { dirname } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
+import { setTimeout } from 'node:timers/promises';
 import { errorText } from './error-text.ts';
 
 // Records may hold what their authors should have kept out of them, so the files are for their owner alone.
@@ -29,6 +30,10 @@ const MIN_FREE_BYTES = 64 * 1024;
 
 /** How long another process may hold the file before opening it fails. */
 export const LOCK_TIMEOUT_MS = 2_000;
+
+/** A copy cannot start while a write transaction is open; transactions end within milliseconds. */
+const COPY_RETRY_MS = 10;
+const COPY_ATTEMPTS = LOCK_TIMEOUT_MS / COPY_RETRY_MS;
 
 /** Another process has the file open. */
 export class DatabaseInUse extends Error {
@@ -104,9 +109,26 @@ export function removeLogs(path: string): void {
 
 /** Writes a consistent copy of an open database to `path`, while writes to the database continue. */
 export async function copyDatabase(source: DatabaseSync, path: string): Promise<void> {
-  removeDatabase(path);
-  createPrivately(path);
-  await backup(source, path);
+  for (let attempt = 1; ; attempt++) {
+    removeDatabase(path);
+    createPrivately(path);
+    try {
+      await backup(source, path);
+      return;
+    } catch (error) {
+      if (!startedBusy(error) || attempt === COPY_ATTEMPTS) throw error;
+    }
+    await setTimeout(COPY_RETRY_MS);
+  }
+}
+
+/**
+ * Whether a backup failed because its first step met an open write transaction of the source. Node does not report the
+ * result of that step (SQLITE_BUSY): the error has code 0.
+ */
+function startedBusy(error: unknown): boolean {
+  const { code, errcode } = error as { readonly code?: unknown; readonly errcode?: unknown };
+  return code === 'ERR_SQLITE_ERROR' && errcode === 0;
 }
 
 /** Changes a closed database, and leaves nothing of it in a write-ahead log: the one file may be moved. */
