@@ -5,7 +5,7 @@ const TEST = /(?:\.\w+)?\.test\.ts$/;
 
 /**
  * The test files of a source, relative to `root`. `source` is its path in src/ without or with the ending, or the path of
- * a test. Tests that carry the name of the source come before those that only import it.
+ * a test; its first folders may be left out. Tests that carry the name of the source come before those that only import it.
  */
 export function testsOf(root: string, source: string): string[] {
   const name = source.replace(/^(?:src|test)\//, '').replace(/(?:\.\w+)*\.tsx?$/, '');
@@ -13,8 +13,9 @@ export function testsOf(root: string, source: string): string[] {
     .map((path) => path.split(sep).join('/'))
     .filter((path) => TEST.test(path))
     .sort();
-  const named = tests.filter((path) => path.replace(TEST, '') === name || path.startsWith(`${name}.`));
-  const importing = tests.filter((path) => !named.includes(path) && imports(root, path).has(name));
+  const isMeant = (path: string) => path === name || path.endsWith(`/${name}`);
+  const named = tests.filter((path) => isMeant(path.replace(/(?:\.[\w-]+)*\.test\.ts$/, '')));
+  const importing = tests.filter((path) => !named.includes(path) && [...imports(root, path)].some(isMeant));
   return [...named, ...importing].map((path) => `test/${path}`);
 }
 

@@ -2,9 +2,9 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Submitter } from '../config/host/node.ts';
+import { DEFAULT_NAMESPACE } from '../runtime/port/policy-layers.ts';
 import { ensureToken, readTokenFile } from '../server/identity/token-files.ts';
 import { ALL_NAMESPACES, type Identity, type Role } from '../server/records/permissions.ts';
-import { DEFAULT_NAMESPACE } from '../server/records/record.ts';
 import { IDENTITY_CACHE_MS, type NoIdentity, type RegistryIdentities } from './registry-identities.ts';
 
 /** `unknown`: no token, or one that no user has. Otherwise why a token of the registry cannot be looked up. */

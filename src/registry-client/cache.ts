@@ -1,4 +1,4 @@
-import type { RegistryView } from '../runtime/port/policy-layers.ts';
+import type { RegistryView } from '../agent/policy/registry-view.ts';
 import type { McpProfile } from '../server/records/profile.ts';
 import type { McpServerRecord } from '../server/records/record.ts';
 import { serverKind } from '../server/records/server-kind.ts';

@@ -1,6 +1,7 @@
 import { approvalNote } from '../agent/policy/approval-note.ts';
 import type { ApprovalRule } from '../agent/policy/approval-rules.ts';
 import { wordsFor } from '../agent/policy/layer-words.ts';
+import type { RegistryView } from '../agent/policy/registry-view.ts';
 import { parseTaskPolicy } from '../agent/policy/task-policy.ts';
 import {
   aboutCall,
@@ -14,12 +15,7 @@ import type { JsonObject } from '../base/json.ts';
 import { Turns } from '../base/turns.ts';
 import { checkTaskDocument } from '../config/task/schema.ts';
 import type { ToolReport } from '../registry-client/tool-list-report.ts';
-import {
-  initialSession,
-  type RegistryView,
-  type SessionPolicy,
-  type TaskPolicy,
-} from '../runtime/port/policy-layers.ts';
+import { initialSession, type SessionPolicy, type TaskPolicy } from '../runtime/port/policy-layers.ts';
 import type { McpServerRecord } from '../server/records/record.ts';
 import type { AccessJson, AccessServerJson, AccessTaskJson, DecisionJson, LayerAnswerJson } from './console-api.ts';
 

@@ -33,7 +33,8 @@ function documented(path: string, heading: string, column = 0): string[] {
   return [...new Set(rows.flatMap((row) => codesIn(row[column] ?? '')))].sort();
 }
 
-const chat = sourceOf('chat');
+const chat = sourceOf('agent/chat');
+const registryMetrics = readFileSync(join(root, 'src/registry/sms-metrics.ts'), 'utf8');
 
 it('the error catalogue has every code of an error body, and no other', () => {
   const thrown = found(chat, /(?:BackendError|errorBody|#error)\(\s*'(\w+)'/g);
@@ -47,7 +48,9 @@ it('the error catalogue has every code that a model reads about a tool of the gu
 });
 
 it('the error catalogue has every problem type of registry and node with its status, and no other', () => {
-  const http = ['sms/http', 'sms/runs', 'spearlet/http'].map(sourceOf).join('\n');
+  const http = ['server/http', 'server/routes', 'registry/routes', 'registry/runs', 'node/http']
+    .map(sourceOf)
+    .join('\n');
   const thrown = [/HttpProblem\(\s*(\d+),\s*'([\w-]+)'/g, /: \[(\d{3}), '([\w-]+)'\]/g].flatMap((pattern) =>
     [...http.matchAll(pattern)].map(([, status, type]) => `${status} ${type}`),
   );
@@ -73,7 +76,7 @@ it('docs/errors.md shows every row of the catalogue', () => {
 
 it('docs/registry-protocol.md has every path of the HTTP side', () => {
   const page = readPage('docs/registry-protocol.md').text;
-  const http = sourceOf('sms/http').replaceAll(/\$\{ADMIN_PATH\}|\$\{servers\}/g, '');
+  const http = (sourceOf('registry/routes') + sourceOf('server/routes')).replaceAll(/\$\{ADMIN_PATH\}|\$\{servers\}/g, '');
   for (const path of found(http, /path: [`'](\/[^`']+)[`']/g)) expect(page).toContain(path);
 });
 
@@ -90,9 +93,9 @@ it('docs/mcp.md has every field of a record', () => {
 });
 
 it('docs/metrics.md has every instrument, and no other', () => {
-  const source = sourceOf('metrics') + sourceOf('sms/metrics') + sourceOf('run');
+  const source = sourceOf('server/telemetry') + registryMetrics + sourceOf('run');
   const named = found(source, /'((?:mcp|spear)_[a-z_]+)',/g);
-  const gauges = found(sourceOf('sms/metrics'), /^ {2}(\w+): '[A-Z]/gm).map((name) => `spear_sms_${name}`);
+  const gauges = found(registryMetrics, /^ {2}(\w+): '[A-Z]/gm).map((name) => `spear_sms_${name}`);
   const page = prose(readPage('docs/metrics.md'));
   const listed = [...new Set(codesIn(page).filter((name) => /^(?:mcp|spear)_[a-z_]+$/.test(name)))];
   expect(listed.sort()).toEqual([...new Set([...named, ...gauges])].sort());

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { layers } from '../../scripts/layout-rules.ts';
+import { rooms } from '../../scripts/layout-rules.ts';
 import { literalText, nodesOf, parseTypeScript } from '../../scripts/syntax-tree.ts';
 import { codesIn, readPage, root, tableBelow } from './pages.ts';
 
@@ -106,12 +106,11 @@ describe('the walks of docs/architecture.md', () => {
   });
 });
 
-it('docs/architecture.md has every layer in its order', () => {
-  const rows = tableBelow(architecture, '## Layers');
-  expect(rows.map(([layer = '']) => codesIn(layer)[0])).toEqual([...layers]);
-  expect(rows.filter(([layer = '']) => layer.includes('⟂')).map(([layer = '']) => codesIn(layer)[0])).toEqual([
-    'guest',
-    'hostcalls',
-    'fd',
+it('docs/architecture.md has every room in its order', () => {
+  const rows = tableBelow(architecture, '## Rooms');
+  expect(rows.map(([room = '']) => codesIn(room)[0])).toEqual([...rooms]);
+  expect(rows.filter(([room = '']) => room.includes('⟂')).map(([room = '']) => codesIn(room)[0])).toEqual([
+    'runtime/guest',
+    'runtime/durable/guest',
   ]);
 });

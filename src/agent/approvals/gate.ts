@@ -1,13 +1,16 @@
 import type { JsonObject } from '../../base/json.ts';
+import type { RegistryCache } from '../../registry-client/cache.ts';
+import type { ToolJournal } from '../../runtime/durable/tool-journal.ts';
 import type { CallKind } from '../../runtime/port/call-kind.ts';
 import { limitSpecs } from '../../runtime/port/limits.ts';
-import type { SessionPolicy } from '../../runtime/port/policy-layers.ts';
-import type { AuditEvent } from '../../server/audit/event.ts';
+import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { AuditEvent, AuditSink } from '../../server/audit/event.ts';
+import { shownArguments } from '../../server/audit/redact-arguments.ts';
 import type { BoundCall } from '../../server/records/approval.ts';
 import type { ApprovalMode, McpServerRecord } from '../../server/records/record.ts';
 import type { ElicitationDecider } from '../mcp/client/elicitation/decider.ts';
 import { McpArgumentsError, McpCancelledError } from '../mcp/client/errors.ts';
-import { type GuestScope, revisionOf, shownArguments } from '../mcp/guest-scope.ts';
+import type { McpPool } from '../mcp/client/pool.ts';
 import { approvalMode } from '../policy/approval-mode.ts';
 import { approvalNeed } from '../policy/approval-need.ts';
 import { type ApprovalRules, canDeny, isEmpty, judge, noRules, type RuleVerdict } from '../policy/approval-rules.ts';
@@ -55,11 +58,18 @@ export interface GatedCall {
   readonly sessionPolicy: SessionPolicy | null;
 }
 
-/** The guest, as far as the gate looks at it. */
-export type GateScope = Pick<GuestScope, 'run' | 'task' | 'audit' | 'journal' | 'stopClocks'> & {
-  readonly registry: Pick<GuestScope['registry'], 'snapshot' | 'view'>;
-  readonly pool: Pick<GuestScope['pool'], 'describeCall'>;
-};
+/** What the gate needs of the guest whose calls it checks. */
+export interface GateScope {
+  readonly run: string;
+  readonly task: TaskPolicy;
+  readonly audit: AuditSink;
+  /** Call journal of the run. @default none */
+  readonly journal?: ToolJournal | null;
+  /** Stops the deadlines of a session while an approver decides; the returned function starts them again. */
+  readonly stopClocks?: ((session: string) => () => void) | undefined;
+  readonly registry: Pick<RegistryCache, 'snapshot' | 'view'>;
+  readonly pool: Pick<McpPool, 'describeCall'>;
+}
 
 /**
  * Where calls wait for an approval. {@link obtain} asks before a call takes a place anywhere, {@link redeem} looks again
@@ -225,7 +235,7 @@ export class ApprovalGate {
     const { call, args, definition, binding } = question;
     const { kind = 'tool', session, callId, serverId: server, tool } = call;
     const started = performance.now();
-    const shown = shownArguments(this.#scope, args);
+    const shown = shownArguments(this.#scope.audit, args);
     this.#audit({ event: 'approval.asked', ...this.#about(question), reason: cause.text, args: shown });
     const before = this.#grants.lastAllowed(binding);
     const request = {
@@ -348,7 +358,7 @@ export class ApprovalGate {
       request_id: call.callId,
       server_id: call.serverId,
       tool_name: call.tool,
-      revision: revisionOf(this.#scope),
+      revision: this.#scope.registry.snapshot()?.revision ?? null,
       args_sha256: binding.arguments,
       tool_sha256: binding.definition,
     };

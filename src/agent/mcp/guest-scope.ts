@@ -1,10 +1,8 @@
-import type { JsonValue } from '../../base/json.ts';
 import type { RegistryCache } from '../../registry-client/cache.ts';
 import type { ToolJournal } from '../../runtime/durable/tool-journal.ts';
 import type { CallKind } from '../../runtime/port/call-kind.ts';
 import type { TaskPolicy } from '../../runtime/port/policy-layers.ts';
-import type { AuditArguments, AuditSink } from '../../server/audit/event.ts';
-import { redactArguments } from '../../server/audit/redact-arguments.ts';
+import type { AuditSink } from '../../server/audit/event.ts';
 import type { AllowedCalls } from '../policy/allowed-calls.ts';
 import type { McpPool } from './client/pool.ts';
 import type { ServerTroubleListener, ServerTroubles } from './server-troubles.ts';
@@ -53,9 +51,4 @@ export interface GuestScope extends Omit<McpDeps, 'troubles'> {
 /** Of the registry, at this moment. */
 export function revisionOf({ registry }: { readonly registry: Pick<RegistryCache, 'snapshot'> }): number | null {
   return registry.snapshot()?.revision ?? null;
-}
-
-/** A call's arguments as the guest's trail shows them; undefined are no JSON. */
-export function shownArguments({ audit }: Pick<GuestScope, 'audit'>, args: JsonValue | undefined): AuditArguments {
-  return (audit.showArguments ?? redactArguments)(args);
 }

@@ -1,5 +1,6 @@
-import type { RegistryView, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { McpServerRecord } from '../../server/records/record.ts';
+import type { RegistryView } from '../policy/registry-view.ts';
 import { aboutSelection, denialOf } from '../policy/walk.ts';
 
 type NamedServer = Pick<McpServerRecord, 'server_id' | 'tool_prefix' | 'tool_namespace'>;

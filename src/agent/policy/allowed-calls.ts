@@ -1,7 +1,8 @@
 import type { CallKind } from '../../runtime/port/call-kind.ts';
-import type { RegistryView, SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { Decision } from './decision.ts';
 import type { ToolDefinition } from './definition-hash.ts';
+import type { RegistryView } from './registry-view.ts';
 import { decideCall } from './walk.ts';
 
 interface Allowed {

@@ -1,6 +1,7 @@
-import type { RegistryView, SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import { type Denial, deny, EVERY_SERVER, type Exclusion, exclusion, quoted } from './decision.ts';
 import { profileOf } from './profile-checks.ts';
+import type { RegistryView } from './registry-view.ts';
 import { aboutChoice, aboutSelection, aboutServer, decide, denialOf } from './walk.ts';
 
 export interface EffectiveSet {

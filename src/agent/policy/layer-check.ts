@@ -1,8 +1,9 @@
-import type { RegistryView, SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
 import type { McpServerRecord } from '../../server/records/record.ts';
 import type { LayerReason, PolicyLayer } from './decision.ts';
 import type { ToolDefinition } from './definition-hash.ts';
+import type { RegistryView } from './registry-view.ts';
 
 /** What every layer is asked. */
 export interface LayerQuestion {

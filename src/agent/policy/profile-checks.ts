@@ -1,8 +1,9 @@
-import type { RegistryView, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
 import { quoted } from './decision.ts';
 import type { LayerCheck, LayerQuestion } from './layer-check.ts';
 import { compilePatterns, firstMatching } from './pattern.ts';
+import type { RegistryView } from './registry-view.ts';
 import { sharedTag } from './tags.ts';
 
 /** The profile that a task names, as the registry has it now; null where there is none. */

@@ -6,12 +6,13 @@ import {
   isToolSearchMode,
   type NameLists,
   noLists,
+  noOverrides,
   noToolSearch,
+  type ProfileOverrides,
   type TaskPolicy,
   type ToolNaming,
   type ToolSearchMode,
 } from '../../runtime/port/policy-layers.ts';
-import { noOverrides, type ProfileOverrides } from '../../server/records/profile.ts';
 import { isServerId, serverIdRule } from '../../server/records/record.ts';
 import type { ApprovalRule } from './approval-rules.ts';
 import { type ParsedApprovalRules, parseApprovalRules, type RuleIssue } from './approval-rules-parse.ts';

@@ -1,5 +1,5 @@
 import type { CallKind } from '../../runtime/port/call-kind.ts';
-import type { RegistryView, SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
 import type { McpServerRecord } from '../../server/records/record.ts';
 import { type Decision, type Denial, deny, EVERY_SERVER, type LayerReason, type PolicyLayer } from './decision.ts';
@@ -8,6 +8,7 @@ import type { LayerCheck, LayerQuestion } from './layer-check.ts';
 import { callChecks, choiceChecks, namedChecks, selectionOfServers, serverChecks, toolChecks } from './layer-checks.ts';
 import type { NamedKind } from './name-matching.ts';
 import { profileOf } from './profile-checks.ts';
+import type { RegistryView } from './registry-view.ts';
 
 /** A question and the checks that answer it, in their order. */
 export interface PolicyQuestion extends LayerQuestion {

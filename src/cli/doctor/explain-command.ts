@@ -3,6 +3,7 @@ import { NameClaims, namedServers } from '../../agent/mcp/name-claims.ts';
 import { approvalNote } from '../../agent/policy/approval-note.ts';
 import { quoted } from '../../agent/policy/decision.ts';
 import { wordsFor } from '../../agent/policy/layer-words.ts';
+import type { RegistryView } from '../../agent/policy/registry-view.ts';
 import { uriProblem } from '../../agent/policy/resource-uri.ts';
 import {
   aboutCall,
@@ -16,7 +17,7 @@ import type { CompiledHostConfig } from '../../config/host/host-config.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import type { RunRegistry } from '../../run/open-registry.ts';
 import type { CallKind } from '../../runtime/port/call-kind.ts';
-import type { RegistryView, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { McpServerRecord } from '../../server/records/record.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { hasTerminal } from '../terminal.ts';

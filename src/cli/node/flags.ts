@@ -1,4 +1,4 @@
-import { DEFAULT_NAMESPACE } from '../../server/records/permissions.ts';
+import { DEFAULT_NAMESPACE } from '../../runtime/port/policy-layers.ts';
 import { type FlagValues, flag, section, text } from '../command-table.ts';
 
 const ADDRESS = 'HOST:PORT or URL of its HTTP side, or unix:PATH of its socket';

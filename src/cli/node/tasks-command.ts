@@ -5,7 +5,7 @@ import { errorCode } from '../../base/error-text.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { checkTaskRecord } from '../../config/task/schema.ts';
 import { parseTask } from '../../config/task/task-config.ts';
-import { DEFAULT_NAMESPACE } from '../../server/records/record.ts';
+import { DEFAULT_NAMESPACE } from '../../runtime/port/policy-layers.ts';
 import { TASKS_PATH } from '../../server/routes/task-requests.ts';
 import { RequestError } from '../api-client.ts';
 import type { Run } from '../command-table.ts';

@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs';
 import { type ApprovalRule, type ApprovalRules, noRules } from '../../agent/policy/approval-rules.ts';
 import { parseApprovalRules } from '../../agent/policy/approval-rules-parse.ts';
+import type { RegistryView } from '../../agent/policy/registry-view.ts';
 import { parseTaskPolicy } from '../../agent/policy/task-policy.ts';
 import { errorCode } from '../../base/error-text.ts';
 import type { JsonObject } from '../../base/json.ts';
@@ -9,7 +10,7 @@ import { loadTaskConfig } from '../../config/task/task-config.ts';
 import { libraryWords } from '../../run/library-words.ts';
 import { openRunRegistry } from '../../run/open-registry.ts';
 import type { JournalHeader } from '../../runtime/durable/journal.ts';
-import type { RegistryView, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { TaskPolicy } from '../../runtime/port/policy-layers.ts';
 
 /** The policy that one run is judged by. */
 export interface PolicyOfRun {

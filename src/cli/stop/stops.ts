@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { errorText } from '../../base/error-text.ts';
-import { DEFAULT_NAMESPACE } from '../../server/records/record.ts';
+import { DEFAULT_NAMESPACE } from '../../runtime/port/policy-layers.ts';
 import { type StopEffect, type StopRecord, type StopScope, stopTarget } from '../../server/records/stop.ts';
 import type { ApiClient } from '../api-client.ts';
 import { spearExitCodes } from '../exit-codes.ts';

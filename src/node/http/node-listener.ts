@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { endWith } from '../../registry/routes/http-listener.ts';
-import type { CallerLimits } from '../../server/http/caller-limits.ts';
+import { type CallerLimits, endWith } from '../../server/http/caller-limits.ts';
 import { peerOf } from '../../server/http/connections.ts';
 import { GONE } from '../../server/http/http-call.ts';
-import { hostProblem, type OriginPolicy, originProblem } from '../../server/http/origin-check.ts';
+import { writeReply } from '../../server/http/http-reply.ts';
+import { checkedUrl, type OriginPolicy } from '../../server/http/origin-check.ts';
 import { HttpProblem, problemOf } from '../../server/http/problem.ts';
 import { RouteTable } from '../../server/http/route-table.ts';
 import { asCaller, callerOf } from '../../server/identity/caller.ts';
@@ -34,7 +34,6 @@ const RETRY_AFTER_S = '1';
 /** Status in traces of a request whose client disconnected. */
 const CLIENT_CLOSED = 499;
 const nobody: Identity = { name: 'anonymous', roles: [], namespace: '', mayReadJournals: false, expiresAtMs: null };
-const commonHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
 
 export function nodeListener(options: NodeListenerOptions): (req: IncomingMessage, res: ServerResponse) => void {
   const routes = new RouteTable(options.routes);
@@ -99,7 +98,7 @@ async function serve(
   const status = reply === 'streamed' ? res.statusCode : reply.status;
   options.metrics.requests.add(1, { method: label, code: String(status) });
   if (span !== null) endHttpSpan(span, status);
-  if (reply !== 'streamed') send(req, res, reply);
+  if (reply !== 'streamed') writeReply(req, res, reply, SLOW_READER_MS);
 }
 
 function problemReply(error: unknown, label: string, log: ServiceLog): NodeReply {
@@ -107,17 +106,6 @@ function problemReply(error: unknown, label: string, log: ServiceLog): NodeReply
   if (known !== null) return known.toReply();
   log('error', 'http_failed', { method: label, reason: String(error) });
   return new HttpProblem(500, 'internal', 'internal error; see the log of the node').toReply();
-}
-
-function checkedUrl(req: IncomingMessage, policy: OriginPolicy): URL {
-  const host = req.headers.host;
-  const problem = hostProblem(host, policy);
-  if (problem !== null) throw new HttpProblem(421, 'unknown-host', problem);
-  const foreign = originProblem(req.headers.origin, host ?? '', policy);
-  if (foreign !== null) throw new HttpProblem(403, 'foreign-origin', foreign);
-  const url = (req.url ?? '').startsWith('/') ? URL.parse(`http://host${req.url}`) : null;
-  if (url === null) throw new HttpProblem(400, 'invalid-url', 'the request target is not a path');
-  return url;
 }
 
 /** Who calls, if they may. A token of one namespace cannot name another. */
@@ -150,16 +138,4 @@ async function allowed(
     throw new HttpProblem(403, 'other-namespace', `this token is limited to the namespace "${caller.namespace}"`);
   }
   return caller;
-}
-
-function send(req: IncomingMessage, res: ServerResponse, reply: NodeReply): void {
-  if (res.headersSent || res.destroyed) return;
-  const body = Buffer.from(reply.body as string);
-  res.setTimeout(SLOW_READER_MS, () => res.destroy());
-  const headers = { ...commonHeaders, ...reply.headers, 'content-length': String(body.length) };
-  // A body that was not read to its end would be taken for the next request.
-  const hasBody = req.headers['content-length'] !== undefined || req.headers['transfer-encoding'] !== undefined;
-  const unread = hasBody && !req.complete ? { connection: 'close' } : {};
-  res.writeHead(reply.status, { ...headers, ...unread });
-  res.end(req.method === 'HEAD' ? undefined : body);
 }

@@ -8,9 +8,10 @@ import {
   TaskStatus,
   type Task as WireTask,
 } from '../../generated/proto/sms/task_pb.ts';
+import { DEFAULT_NAMESPACE } from '../../runtime/port/policy-layers.ts';
 import { mayName } from '../../server/identity/identity.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
-import { ALL_NAMESPACES, DEFAULT_NAMESPACE, type Identity } from '../../server/records/permissions.ts';
+import { ALL_NAMESPACES, type Identity } from '../../server/records/permissions.ts';
 import { type TaskRevision, taskId } from '../../server/records/task.ts';
 import { isTaskId } from '../../server/records/task-kind.ts';
 import type { TaskRequests } from '../../server/routes/task-requests.ts';

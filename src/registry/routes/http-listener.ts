@@ -1,11 +1,11 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { SmsTrail } from '../../server/audit/sms-trail.ts';
-import type { AdmittedRequest, CallerLimits, Lasting } from '../../server/http/caller-limits.ts';
+import { type AdmittedRequest, type CallerLimits, endWith, type Lasting } from '../../server/http/caller-limits.ts';
 import { peerOf } from '../../server/http/connections.ts';
 import type { HeldBytes } from '../../server/http/held-bytes.ts';
 import { GONE, type HttpCall, utf8Text } from '../../server/http/http-call.ts';
-import type { HttpReply } from '../../server/http/http-reply.ts';
-import { crossOriginHeaders, hostProblem, type OriginPolicy, originProblem } from '../../server/http/origin-check.ts';
+import { type HttpReply, writeReply } from '../../server/http/http-reply.ts';
+import { checkedUrl, crossOriginHeaders, type OriginPolicy } from '../../server/http/origin-check.ts';
 import type { PeerGate } from '../../server/http/peer-gate.ts';
 import { HttpProblem, problemOf } from '../../server/http/problem.ts';
 import type { RouteDoc } from '../../server/http/route-doc.ts';
@@ -55,8 +55,6 @@ export interface HttpListenerOptions {
 const denials: ReadonlySet<number> = new Set([401, 403, 421]);
 /** Up to here an answer costs no more than its connection. */
 const SMALL_ANSWER_BYTES = 64 * 1024;
-
-const commonHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
 
 export function httpListener(options: HttpListenerOptions): (req: IncomingMessage, res: ServerResponse) => void {
   const routes = new RouteTable(options.routes);
@@ -133,26 +131,8 @@ async function serve(
   if (reply !== 'streamed') send(req, res, reply, options);
 }
 
-/** The request is in flight until its answer was sent, or its connection is gone. */
-export function endWith(res: ServerResponse, request: AdmittedRequest): void {
-  if (res.closed || res.destroyed) request.end();
-  else res.once('close', () => request.end());
-}
-
 const codeOf = (reply: HttpReply | 'streamed', res: ServerResponse) =>
   String(reply === 'streamed' ? res.statusCode : reply.status);
-
-function checkedUrl(req: IncomingMessage, policy: OriginPolicy): URL {
-  const host = req.headers.host;
-  const problem = hostProblem(host, policy);
-  if (problem !== null) throw new HttpProblem(421, 'unknown-host', problem);
-  const foreign = originProblem(req.headers.origin, host ?? '', policy);
-  if (foreign !== null) throw new HttpProblem(403, 'foreign-origin', foreign);
-  // A path that starts with two slashes would otherwise be read as a host.
-  const url = (req.url ?? '').startsWith('/') ? URL.parse(`http://host${req.url}`) : null;
-  if (url === null) throw new HttpProblem(400, 'invalid-url', 'the request target is not a path');
-  return url;
-}
 
 /** Who is let in by the route; null: it lets in everybody, and this is nobody of ours. */
 function admitted(
@@ -238,11 +218,5 @@ function send(req: IncomingMessage, res: ServerResponse, reply: HttpReply, optio
     return;
   }
   res.once('close', release);
-  res.setTimeout(options.slowReaderMs, () => res.destroy());
-  const headers = { ...commonHeaders, ...reply.headers, 'content-length': String(body.length) };
-  // A body that was not read to its end would be taken for the next request.
-  const hasBody = req.headers['content-length'] !== undefined || req.headers['transfer-encoding'] !== undefined;
-  const unread = hasBody && !req.complete ? { connection: 'close' } : {};
-  res.writeHead(reply.status, { ...headers, ...unread });
-  res.end(req.method === 'HEAD' ? undefined : body);
+  writeReply(req, res, { ...reply, body }, options.slowReaderMs);
 }

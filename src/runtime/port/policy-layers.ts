@@ -1,6 +1,5 @@
-import type { McpProfile, ProfileOverrides } from '../../server/records/profile.ts';
-import { DEFAULT_NAMESPACE, type McpServerRecord } from '../../server/records/record.ts';
-import type { StopRecord } from '../../server/records/stop.ts';
+/** The namespace of whatever names none. */
+export const DEFAULT_NAMESPACE = 'default';
 
 /**
  * The three layers of policy as plain data. In every list of tools, resources or prompts `null` means "this layer does not narrow" and an
@@ -44,6 +43,23 @@ export interface NameLists {
 }
 
 export const noLists: NameLists = Object.freeze({ allow: null, deny: Object.freeze([]) });
+
+/** What a task leaves of its profile. In every field `null` means "as the profile has it". */
+export interface ProfileOverrides {
+  readonly server_ids: readonly string[] | null;
+  readonly server_tags: readonly string[] | null;
+  readonly tool_allowlist: readonly string[] | null;
+  readonly tool_denylist: readonly string[];
+  readonly allowed_tools: Readonly<Record<string, readonly string[]>>;
+}
+
+export const noOverrides: ProfileOverrides = Object.freeze({
+  server_ids: null,
+  server_tags: null,
+  tool_allowlist: null,
+  tool_denylist: Object.freeze([]),
+  allowed_tools: Object.freeze({}),
+});
 
 export interface ProfileChoice {
   readonly name: string;
@@ -90,21 +106,6 @@ export interface SessionPolicy {
   readonly toolSearch: ToolSearchPolicy;
   /** Off, the built-in inventory text, or a template. */
   readonly inventory: boolean | string;
-}
-
-/** What policy sees of the registry. `stale` is a snapshot older than the node's max_staleness_ms. */
-export interface RegistryView {
-  readonly servers: ReadonlyMap<string, McpServerRecord>;
-  readonly stale: boolean;
-  /** Null where none were received: they are asked for only where the task names one. */
-  readonly profiles: ProfilesView | null;
-  /** Active stops by id; left out: the records come from a source that has none. */
-  readonly stops?: ReadonlyMap<string, StopRecord>;
-}
-
-export interface ProfilesView {
-  readonly byName: ReadonlyMap<string, McpProfile>;
-  readonly stale: boolean;
 }
 
 /** MCP is off unless a task turns it on. */

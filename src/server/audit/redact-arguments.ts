@@ -1,6 +1,7 @@
 import { startOf } from '../../base/cut-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
 import { credentialArguments, looksLikeCredential } from '../records/record-credentials.ts';
+import type { AuditArguments, AuditSink } from './event.ts';
 import { CUT, MARK, redactText, redactWholeText, SHOWN_CHARS } from './redact-text.ts';
 
 interface Bounds {
@@ -171,4 +172,9 @@ class ArgumentCopy {
 function pairName(value: JsonObject): string | null {
   const name = value.name ?? value.key;
   return typeof name === 'string' ? name : null;
+}
+
+/** Arguments of a call as the audit log of its run shows them; undefined arguments are not JSON. */
+export function shownArguments(audit: AuditSink, args: JsonValue | undefined): AuditArguments {
+  return (audit.showArguments ?? redactArguments)(args);
 }

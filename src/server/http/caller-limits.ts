@@ -8,7 +8,7 @@
  * must come at a minimum rate. A body that is larger than the share of its caller is refused when another caller, within
  * its share, needs the room.
  */
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpLimits } from '../../config/http-limits.ts';
 import type { PeerSocket } from './connections.ts';
 import { HttpProblem } from './problem.ts';
@@ -246,4 +246,10 @@ class Slots {
       else this.#byKey.delete(key);
     };
   }
+}
+
+/** The request is in flight until its answer was sent, or its connection is gone. */
+export function endWith(res: ServerResponse, request: AdmittedRequest): void {
+  if (res.closed || res.destroyed) request.end();
+  else res.once('close', () => request.end());
 }

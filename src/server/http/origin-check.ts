@@ -1,4 +1,6 @@
+import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
+import { HttpProblem } from './problem.ts';
 
 export interface OriginPolicy {
   readonly scheme: 'http' | 'https';
@@ -56,4 +58,17 @@ export function originProblem(origin: string | undefined, host: string, policy: 
   const own = URL.parse(`${policy.scheme}://${host}`)?.origin;
   if (origin.toLowerCase() === own || policy.origins.includes(origin)) return null;
   return 'cross-origin requests are not allowed; add the origin to http.allowed_origins';
+}
+
+/** URL of a request whose Host and Origin are allowed. @throws HttpProblem */
+export function checkedUrl(req: IncomingMessage, policy: OriginPolicy): URL {
+  const host = req.headers.host;
+  const problem = hostProblem(host, policy);
+  if (problem !== null) throw new HttpProblem(421, 'unknown-host', problem);
+  const foreign = originProblem(req.headers.origin, host ?? '', policy);
+  if (foreign !== null) throw new HttpProblem(403, 'foreign-origin', foreign);
+  // A path that starts with two slashes would otherwise be read as a host.
+  const url = (req.url ?? '').startsWith('/') ? URL.parse(`http://host${req.url}`) : null;
+  if (url === null) throw new HttpProblem(400, 'invalid-url', 'the request target is not a path');
+  return url;
 }

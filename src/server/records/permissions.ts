@@ -23,8 +23,6 @@ export interface Identity {
 
 /** Stands for every namespace there is, and is the name of none. */
 export const ALL_NAMESPACES = '*';
-/** Where nobody names one. */
-export const DEFAULT_NAMESPACE = 'default';
 
 const namespaceShape = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 

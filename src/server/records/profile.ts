@@ -17,23 +17,6 @@ export interface McpProfile extends StoreStamps {
   readonly allowed_tools: Readonly<Record<string, readonly string[]>>;
 }
 
-/** What a task leaves of its profile. In every field `null` means "as the profile has it". */
-export interface ProfileOverrides {
-  readonly server_ids: readonly string[] | null;
-  readonly server_tags: readonly string[] | null;
-  readonly tool_allowlist: readonly string[] | null;
-  readonly tool_denylist: readonly string[];
-  readonly allowed_tools: Readonly<Record<string, readonly string[]>>;
-}
-
-export const noOverrides: ProfileOverrides = Object.freeze({
-  server_ids: null,
-  server_tags: null,
-  tool_allowlist: null,
-  tool_denylist: Object.freeze([]),
-  allowed_tools: Object.freeze({}),
-});
-
 export const profileLimits = {
   descriptionChars: 1_024,
   serverIds: 1_024,

@@ -1,3 +1,5 @@
+import { patternLimits } from '../../runtime/port/pattern-list.ts';
+
 const KIB = 1024;
 const MIB = 1024 * KIB;
 
@@ -34,8 +36,7 @@ export const recordLimits = {
   clientIdChars: 1_024,
   scopes: 64,
   scopeChars: 256,
-  patterns: 512,
-  patternChars: 256,
+  ...patternLimits,
   tags: 64,
   tagChars: 64,
   sandboxPaths: 64,

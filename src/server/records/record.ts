@@ -77,9 +77,6 @@ export type ConnectionScope = (typeof connectionScopes)[number];
 export const elicitationModes = ['form', 'url'] as const;
 export type ElicitationMode = (typeof elicitationModes)[number];
 
-/** The namespace of tasks that name none. */
-export const DEFAULT_NAMESPACE = 'default';
-
 export const oauthGrants = ['client_credentials', 'authorization_code'] as const;
 export type OAuthGrant = (typeof oauthGrants)[number];
 

@@ -3,9 +3,9 @@ import { errorText } from '../../base/error-text.ts';
 import { checkTaskRecord, type TaskRecordDocument } from '../../config/task/schema.ts';
 import { ModuleError } from '../../runtime/abi/guest-module.ts';
 import { compileLimits, type LimitName } from '../../runtime/port/limits.ts';
+import { DEFAULT_NAMESPACE } from '../../runtime/port/policy-layers.ts';
 import { prepare } from '../../runtime/wasm/prepare.ts';
 import { usesRelaxedSimd } from '../../runtime/wasm/relaxed-simd.ts';
-import { DEFAULT_NAMESPACE } from '../records/record.ts';
 import { DEFAULT_CONCURRENCY, DEFAULT_MAX_ATTEMPTS, DEFAULT_POOL, type TaskContent } from '../records/task.ts';
 import { TaskError } from './task-error.ts';
 

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { ApprovalRequest } from '../../../src/agent/approvals/decider.ts';
 import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
 import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
-import { noOverrides } from '../../../src/server/records/profile.ts';
+import { noOverrides } from '../../../src/runtime/port/policy-layers.ts';
 import { sampleProfile } from '../../server/records/profile-samples.ts';
 import { taskWith } from '../policy/policy-samples.ts';
 import { eventually, stdioRecord, tempDir } from './client/pool-samples.ts';

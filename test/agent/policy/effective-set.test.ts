@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { defaultServers, effectiveSet } from '../../../src/agent/policy/effective-set.ts';
+import type { RegistryView } from '../../../src/agent/policy/registry-view.ts';
 import { aboutServer, decide } from '../../../src/agent/policy/walk.ts';
-import type { RegistryView, SessionPolicy, TaskPolicy } from '../../../src/runtime/port/policy-layers.ts';
+import type { SessionPolicy, TaskPolicy } from '../../../src/runtime/port/policy-layers.ts';
 import { sampleRecord } from '../../server/records/record-samples.ts';
 import { anyRegistry, anySession, anyTask, registryWith, sessionWith, taskWith } from './policy-samples.ts';
 

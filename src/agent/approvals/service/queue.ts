@@ -1,6 +1,7 @@
+import type { Counter } from '@opentelemetry/api';
 import { cutText } from '../../../base/cut-text.ts';
 import type { ApproverRule } from '../../../config/sms/sms-config.ts';
-import type { SmsMetrics } from '../../../registry/sms-metrics.ts';
+import { DEFAULT_NAMESPACE } from '../../../runtime/port/policy-layers.ts';
 import { redactArguments } from '../../../server/audit/redact-arguments.ts';
 import type { SmsTrail } from '../../../server/audit/sms-trail.ts';
 import { byItself, currentCaller } from '../../../server/identity/caller.ts';
@@ -13,7 +14,7 @@ import {
   isClosed,
   saltedHash,
 } from '../../../server/records/approval.ts';
-import { ALL_NAMESPACES, DEFAULT_NAMESPACE } from '../../../server/records/permissions.ts';
+import { ALL_NAMESPACES } from '../../../server/records/permissions.ts';
 import { MAX_TRIES } from '../../../server/store/record-write.ts';
 import { type RegistryStore, StoreError, wasOvertaken } from '../../../server/store/store.ts';
 import { type AskedCall, type Asking, newRequest } from './asked-call.ts';
@@ -41,7 +42,7 @@ export interface ApprovalQueueOptions {
   /** Requests that wait at one time. */
   readonly maxWaiting: number;
   readonly trail: SmsTrail;
-  readonly metrics: Pick<SmsMetrics, 'decisions'>;
+  readonly metrics: { readonly decisions: Pick<Counter, 'add'> };
   /** @default Date.now */
   readonly now?: () => number;
 }
