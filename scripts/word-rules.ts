@@ -46,6 +46,9 @@ const DOC_FILES = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md'
 /** A file that lists the avoided words because it is about them. */
 const EXCEPT = ['docs/glossary.md'];
 
+/** Code that names the avoided words because it is about them. */
+const WORD_LISTS = ['scripts/word-rules.ts', 'test/word-rules.test.ts'];
+
 /** A piece of text that a user may read. */
 interface Passage {
   readonly line: number;
@@ -63,6 +66,22 @@ export function wordProblems(root: string): string[] {
     ...pages.filter((path) => !EXCEPT.includes(path)).flatMap((path) => problemsIn(path, pageLines(read(root, path)))),
     ...sources.flatMap((path) => problemsIn(path, literals(path, read(root, path)))),
   ];
+}
+
+/** Every avoided word in the code below `folders`: comments, identifiers and literals. One line each. */
+export function codeWordProblems(root: string, folders: readonly string[]): string[] {
+  const files = folders
+    .flatMap((folder) => filesBelow(root, folder, /\.tsx?$/))
+    .filter((path) => !path.includes('/generated/') && !WORD_LISTS.includes(path));
+  return files.flatMap((path) => problemsIn(path, codeLines(read(root, path))));
+}
+
+/** Lines of code with `camelCase` and `snake_case` names split into words. */
+function codeLines(text: string): Passage[] {
+  return pageLines(text).map(({ line, text: code }) => ({
+    line,
+    text: code.replaceAll(/([a-z])([A-Z])/g, '$1 $2').replaceAll('_', ' '),
+  }));
 }
 
 function problemsIn(path: string, passages: readonly Passage[]): string[] {
