@@ -110,7 +110,6 @@ export const requirements: readonly Requirement[] = [
   { id: 'cluster.accounts', promise: 'Credentials by reference sign in to an account of NATS, renewed ones without a restart; accounts keep runs apart, and a registry has one for each namespace.', docs: 'docs/cluster.md#configuration' },
   { id: 'cluster.streams', promise: 'Streams that are not as runs need them are refused with the name of stream and field, those that servers do not make with what they say; nodes that start together find what one of them makes; a node waits for a NATS server that is still starting.', docs: 'docs/cluster.md#streams-and-buckets' },
   { id: 'run.degraded', promise: 'A run on a node that lacked a server has the mark in its record, its events and the log of the node, also after it resumes.', docs: 'docs/mcp.md#degraded-runs' },
-  { id: 'run.each', promise: 'spear-run --each runs a guest for each line, keeps what is done, and goes on with the rest.', docs: 'docs/node.md#batch-runs-without-a-node' },
   { id: 'threads.turns', promise: 'Guests on one thread take turns: while some spin, others begin, answer and end, and each is ended at its own deadline.', docs: 'docs/architecture.md#shared-guest-threads' },
   { id: 'threads.end', promise: 'One guest of many is ended where it waits or computes, whatever it catches, and no other notices.', docs: 'docs/security.md#guests-that-share-a-thread' },
   { id: 'threads.output', promise: 'A guest on a shared thread whose output nobody reads waits, and its thread does not.', docs: 'docs/security.md#guests-that-share-a-thread' },

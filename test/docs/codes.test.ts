@@ -76,7 +76,10 @@ it('docs/errors.md shows every row of the catalogue', () => {
 
 it('docs/registry-protocol.md has every path of the HTTP side', () => {
   const page = readPage('docs/registry-protocol.md').text;
-  const http = (sourceOf('registry/routes') + sourceOf('server/routes')).replaceAll(/\$\{ADMIN_PATH\}|\$\{servers\}/g, '');
+  const http = (sourceOf('registry/routes') + sourceOf('server/routes')).replaceAll(
+    /\$\{ADMIN_PATH\}|\$\{servers\}/g,
+    '',
+  );
   for (const path of found(http, /path: [`'](\/[^`']+)[`']/g)) expect(page).toContain(path);
 });
 

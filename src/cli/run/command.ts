@@ -15,7 +15,7 @@ import { exitCodes } from '../exit-codes.ts';
 import { runExitCode, signalCode } from '../run-exit-code.ts';
 import { UsageError } from '../usage-error.ts';
 import { auditsToStdout, openRunAudit } from './audit.ts';
-import { type EachFlags, type RunFlags, type RunFlagValues, runFlags } from './flags.ts';
+import { type RunFlags, type RunFlagValues, runFlags } from './flags.ts';
 import { journalOption } from './journal.ts';
 import { print, say, sayBlock, waits } from './output.ts';
 import { flagWords, registryOptions } from './registry-flags.ts';
@@ -79,7 +79,6 @@ async function run(flags: RunFlags): Promise<number> {
     );
     closers.unshift(() => task.close());
     const audit = await openRunAudit(flags, task.host.audit, task.name, closers, say);
-    if (flags.each !== null) return await each(task, flags.each, audit);
     const approvals = task.mcp === null ? {} : (await import('./approvals.ts')).openApprovals(flags, guestFds(flags));
     if (flags.dryRun) return await dryRun(flags, task);
     const interrupt = new AbortController();
@@ -93,18 +92,6 @@ async function run(flags: RunFlags): Promise<number> {
   } finally {
     for (const close of closers) await close();
   }
-}
-
-/** Approvals are denied: prompts of many guests at once could not be told apart. */
-async function each(task: OpenTask, flags: EachFlags, audit: TaskRunOptions['audit']): Promise<number> {
-  const { runEach } = await import('./each.ts');
-  const { reportDeniedApprovals } = await import('./denied-approvals.ts');
-  const interrupt = new AbortController();
-  const release = onSignals(interrupt);
-  const events = reportDeniedApprovals('--each asks no user', say);
-  const code = await runEach(task, flags, { audit, events }, interrupt.signal);
-  release();
-  return interrupt.signal.aborted ? signalCode(interrupt.signal.reason) : code;
 }
 
 /** Guest output; goes to stderr where stdout has the result object, the audit log or stream frames. */
@@ -133,13 +120,10 @@ function taskOptions(flags: RunFlags, metrics: Metrics | null): TaskOptions {
 }
 
 /** Imported on demand. */
-async function openThreads(
-  { isolation, each: many }: RunFlags,
-  closers: (() => unknown)[],
-): Promise<TaskOptions['threads']> {
+async function openThreads({ isolation }: RunFlags, closers: (() => unknown)[]): Promise<TaskOptions['threads']> {
   if (isolation === 'thread') return null;
   const { GuestThreads } = await import('../../runtime/host/guest-threads.ts');
-  const threads = new GuestThreads(many === null ? { threads: 1 } : {});
+  const threads = new GuestThreads({ threads: 1 });
   closers.push(() => threads.close());
   return threads;
 }

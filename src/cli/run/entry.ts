@@ -3,7 +3,7 @@ import { crashWithoutSecrets } from '../crash-output.ts';
 import { exitCodes } from '../exit-codes.ts';
 
 /** With these flags no guest needs its own thread. */
-const NO_THREAD = /^(?:-h|--help|-V|--version|--dry-run|--each|--isolation)(?:=|$)/;
+const NO_THREAD = /^(?:-h|--help|-V|--version|--dry-run|--isolation)(?:=|$)/;
 
 crashWithoutSecrets('spear-run', exitCodes.usage);
 const argv = process.argv.slice(2);

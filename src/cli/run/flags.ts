@@ -124,12 +124,6 @@ export const runFlagSpecs = {
       'resume the run of this journal: recorded calls are not made again. Module, arguments, environment and limits are the recorded ones; other flags keep their recorded value unless given again',
     ),
   }),
-  ...section('Batch', {
-    each: text('FILE', 'run one guest per line of FILE; the line is its stdin. Approvals are denied'),
-    results: text('FILE', 'result file of --each, one JSON object per line: index, sha256 of the input, exit, output'),
-    parallel: number('N', 'guests of --each that run at once', { min: 1, max: 10_000, fallback: '8' }),
-    'skip-done': flag('append to an existing result file of --each; skip inputs whose recorded exit code is 0'),
-  }),
   ...section('Output', {
     json: flag('print one result object on stdout at the end; guest output goes to stderr'),
     verbose: flag('also print debug and trace logs of the guest, and its hostcall counts', { short: 'v' }),
@@ -140,23 +134,13 @@ export const runFlagSpecs = {
 export type RunFlagValues = FlagValues<typeof runFlagSpecs>;
 export type AuditFlags = Pick<RunFlagValues, 'audit' | 'auditArgs' | 'auditMaxBytes' | 'auditKeep'>;
 
-/** One guest per line of a file. */
-export interface EachFlags {
-  readonly inputs: string;
-  readonly results: string;
-  readonly parallel: number;
-  /** Whether inputs that already have a successful result are skipped. */
-  readonly skipDone: boolean;
-}
-
-export interface RunFlags extends Omit<RunFlagValues, 'limit' | 'env' | 'stream' | 'each'> {
+export interface RunFlags extends Omit<RunFlagValues, 'limit' | 'env' | 'stream'> {
   /** Empty: the module of the resumed journal, or of the task file. */
   readonly wasm: string;
   readonly guestArgs: readonly string[];
   readonly limits: Readonly<Partial<Record<LimitName, number>>>;
   readonly env: Readonly<Record<string, string>>;
   readonly stream: StreamAddress | undefined;
-  readonly each: EachFlags | null;
 }
 
 /** @throws UsageError where flags do not go together */
@@ -175,33 +159,7 @@ export function runFlags({ flags, args, rest }: Pick<Call<RunFlagValues>, 'flags
     limits: Object.fromEntries(flags.limit.map(parseLimit)),
     env: Object.fromEntries(flags.env.map(parseEnv)),
     stream: flags.stream === undefined ? undefined : parseStreamAddress(flags.stream, '--stream'),
-    each: eachFlags(flags),
   };
-}
-
-const DEFAULT_PARALLEL = 8;
-/** Flags of a single guest. */
-const single = {
-  journal: 'journal',
-  resume: 'resume',
-  stream: 'stream',
-  json: 'json',
-  follow: 'follow',
-  dryRun: 'dry-run',
-} as const;
-const batch = { results: 'results', parallel: 'parallel', skipDone: 'skip-done' } as const;
-
-function eachFlags(flags: RunFlagValues): EachFlags | null {
-  const { each: inputs, results, parallel = DEFAULT_PARALLEL, skipDone } = flags;
-  if (inputs === undefined) {
-    const [, alone] = Object.entries(batch).find(([name]) => flags[name as keyof typeof batch]) ?? [];
-    if (alone !== undefined) throw new UsageError(`--${alone} needs --each FILE`);
-    return null;
-  }
-  if (results === undefined) throw new UsageError('--each needs --results FILE');
-  const [, other] = Object.entries(single).find(([name]) => flags[name as keyof typeof single]) ?? [];
-  if (other !== undefined) throw new UsageError(`--${other} cannot be combined with --each, which runs many guests`);
-  return { inputs, results, parallel, skipDone };
 }
 
 /** One `--limit NAME=VALUE`. */

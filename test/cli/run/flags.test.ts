@@ -102,10 +102,6 @@ describe('flags that do not go together', () => {
   it.each([
     [[], 'missing module'],
     [['a.wasm', '--journal', 'a', '--resume', 'b'], '--journal and --resume cannot be combined'],
-    [['a.wasm', '--results', 'r'], '--results needs --each FILE'],
-    [['a.wasm', '--skip-done'], '--skip-done needs --each FILE'],
-    [['a.wasm', '--each', 'x'], '--each needs --results FILE'],
-    [['a.wasm', '--each', 'x', '--results', 'r', '--dry-run'], '--dry-run cannot be combined with --each'],
     [['a.wasm', '--audit-args', 'all'], '--audit-args: expected redacted, sha256, shape or none, found "all"'],
     [['a.wasm', '--audit-max-bytes=-1'], 'expected a whole number from 0 to 1099511627776, found "-1"'],
     [['a.wasm', '--audit-keep', '0'], '--audit-keep: expected a whole number from 1 to 100000, found "0"'],
@@ -117,8 +113,5 @@ describe('flags that do not go together', () => {
   it('are read where they do', () => {
     const argv = ['a.wasm', '--audit', 'x', '--audit-args', 'shape', '--audit-max-bytes', '0', '--audit-keep', '3'];
     expect(parseRunFlags(argv)).toMatchObject({ audit: 'x', auditArgs: 'shape', auditMaxBytes: 0, auditKeep: 3 });
-    expect(parseRunFlags(['a.wasm', '--each', 'x', '--results', 'r'])).toMatchObject({
-      each: { inputs: 'x', results: 'r', parallel: 8, skipDone: false },
-    });
   });
 });
