@@ -16,7 +16,7 @@ export function runSharedTests(binding: 'fast lane' | 'glue'): void {
   }) => {
     const verified = new Set([
       ...idsInRun(task.file.tasks),
-      ...idsInFiles(/^(?:guest|load)\/component\/.*\.test\.ts$/),
+      ...idsInFiles(/^runtime\/(?:guest|wasm)\/component\/.*\.test\.ts$/),
     ]);
     const shared = Object.keys(sharedTests).map((file) => new RegExp(`^${file}(?:\\.\\w+)?\\.test\\.ts$`));
     const required = idsInFiles(...coreTests, ...shared);

@@ -6,9 +6,9 @@ import { runInNewEra } from '../../../support/era-tests.ts';
 
 runInNewEra(poolTests);
 
-const folder = fileURLToPath(new URL('..', import.meta.url));
+const folder = fileURLToPath(new URL('../../..', import.meta.url));
 const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((path) =>
-  /^(?:pool|mcp|policy)\/.*\.test\.ts$/.test(path),
+  /^agent\/(?:mcp|policy|approvals(?!\/service))\/.*\.test\.ts$/.test(path),
 );
 
 it('every test of the pool, of calls and of policy is run in both eras, or is listed with a reason [pool.eras.parity]', () => {

@@ -1,7 +1,7 @@
 import type { McpProfile } from '../../server/records/profile.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { PROFILES_PATH, type SpearCommand } from '../spear/command.ts';
-import { age, fieldsText, table } from '../table.ts';
+import { age, fieldsText, table } from '../formatting.ts';
 
 /** A profile in responses of the admin API. */
 interface ShownProfile extends McpProfile {

@@ -1,5 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { errorCode } from '../base/error-text.ts';
+import type { Call } from './command-table.ts';
+import { spearExitCodes, UsageError } from './exit-codes.ts';
 
 /** `imports`: a program with a `main`, entered through `wasi:cli/run`; `task`: it exports `run` itself. */
 export type World = 'imports' | 'task';
@@ -11,11 +15,11 @@ const WASI = 'wasi_snapshot_preview1';
 const inCheckout = import.meta.url.endsWith('.ts');
 const file = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
-export const witFile = () => file(inCheckout ? '../../../wit/spear.wit' : '../wit/spear.wit');
+export const witFile = () => file(inCheckout ? '../../wit/spear.wit' : '../wit/spear.wit');
 
 /** Turns WASI preview 1 into preview 2, and `_start` into `wasi:cli/run`. The build copies both next to the commands. */
 const adapterFile = (kind: 'command' | 'reactor') =>
-  file(`${inCheckout ? '../../../node_modules/@bytecodealliance/jco/lib' : '.'}/${WASI}.${kind}.wasm`);
+  file(`${inCheckout ? '../../node_modules/@bytecodealliance/jco/lib' : '.'}/${WASI}.${kind}.wasm`);
 
 /**
  * Makes a component of a core module that imports the functions of wit/spear.wit.
@@ -60,4 +64,43 @@ function worldOf(module: WebAssembly.Module): World {
 function describe(error: unknown): string {
   const payload = (error as { payload?: unknown }).payload;
   return String(payload ?? (error as Error).message).replaceAll(/\s+/g, ' ');
+}
+
+interface ComponentizeFlags {
+  readonly output: string;
+  readonly world: World | undefined;
+}
+
+/** `spear componentize`: for toolchains that stop at core modules. */
+export async function componentizeCommand(call: Call<ComponentizeFlags>): Promise<number> {
+  const { output, world } = call.flags;
+  const [input = ''] = call.args;
+  try {
+    const component = await componentize(read(input), world);
+    write(output, component);
+    process.stdout.write(`${output}: ${component.byteLength} bytes\n`);
+    return spearExitCodes.ok;
+  } catch (error) {
+    if (!(error instanceof ComponentizeError)) throw error;
+    process.stderr.write(`spear: ${input}: ${error.message}\n`);
+    return spearExitCodes.failed;
+  }
+}
+
+function read(file: string): Uint8Array {
+  try {
+    return readFileSync(file);
+  } catch (error) {
+    throw new UsageError(`${file}: cannot be read (${errorCode(error)})`);
+  }
+}
+
+/** Atomic: an existing file stays intact if writing fails. */
+function write(file: string, bytes: Uint8Array): void {
+  try {
+    writeFileSync(`${file}.new`, bytes);
+    renameSync(`${file}.new`, file);
+  } catch (error) {
+    throw new UsageError(`--output ${file}: cannot be written (${errorCode(error)})`);
+  }
 }

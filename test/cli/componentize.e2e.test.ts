@@ -5,14 +5,14 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { componentWit } from '@bytecodealliance/jco-transpile/wasm-tools';
 import { afterAll, expect, it, vi } from 'vitest';
-import { builtCommand } from '../../support/built-command.ts';
-import { running } from '../../support/small-modules.ts';
-import { i32Const } from '../../support/wasm-encoder.ts';
+import { builtCommand } from '../support/built-command.ts';
+import { running } from '../support/small-modules.ts';
+import { i32Const } from '../support/wasm-encoder.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 
 const entry = builtCommand('spear');
-const fixtures = fileURLToPath(new URL('../../../fixtures', import.meta.url));
+const fixtures = fileURLToPath(new URL('../../fixtures', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'spear-componentize-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -49,7 +49,7 @@ it.each([
 ])('refuses %s, says why, and writes nothing [component.componentize]', async (_what, file, more, code, message) => {
   const output = join(folder, `refused-${code}.wasm`);
   const input =
-    file === 'package.json' ? fileURLToPath(new URL(`../../../${file}`, import.meta.url)) : join(fixtures, file);
+    file === 'package.json' ? fileURLToPath(new URL(`../..${file}`, import.meta.url)) : join(fixtures, file);
   const result = await spear(input, '-o', output, ...more);
   expect(result.stderr).toContain(message);
   expect(result.code).toBe(code);

@@ -3,10 +3,9 @@ import { errorText } from '../../base/error-text.ts';
 import { DEFAULT_NAMESPACE } from '../../runtime/port/policy-layers.ts';
 import { type StopEffect, type StopRecord, type StopScope, stopTarget } from '../../server/records/stop.ts';
 import type { ApiClient } from '../api-client.ts';
-import { spearExitCodes } from '../exit-codes.ts';
+import { spearExitCodes, UsageError } from '../exit-codes.ts';
 import { type JsonFlag, type SpearCommand, type SpearContext, STOPS_PATH } from '../spear/command.ts';
-import { age, printable, table } from '../table.ts';
-import { UsageError } from '../usage-error.ts';
+import { age, printable, table } from '../formatting.ts';
 
 /** A stop in responses of the admin API. */
 interface ShownStop extends StopRecord {

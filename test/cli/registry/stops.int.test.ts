@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { stop } from '../../../src/cli/stop/stops.ts';
+import { stop } from '../../../src/cli/registry/stops.ts';
 
 const created = { stop_id: 'aaaa0001', scope: 'all', name: '', effect: 'stop', reason: 'incident 12', warnings: [] };
 const flags = {

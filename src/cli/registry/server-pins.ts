@@ -7,9 +7,9 @@ import type { DefinitionChange } from '../../server/records/approval.ts';
 import { DIRECTORY_ORIGIN } from '../../server/store/directory/directory.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { type SpearCommand, type SpearContext, serverPath } from '../spear/command.ts';
-import { printable } from '../table.ts';
-import type { ShownServer } from './ls.ts';
-import { type RunServerFlags, runServer } from './test.ts';
+import { printable } from '../formatting.ts';
+import type { ShownServer } from './servers.ts';
+import { type RunServerFlags, runServer } from '../servers/test.ts';
 
 interface ShownPin {
   readonly tool_name: string;

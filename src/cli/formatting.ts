@@ -1,4 +1,5 @@
 import { visible } from '../base/visible-text.ts';
+import { processEnvironment } from '../config/process-environment.ts';
 
 const GAP = '  ';
 
@@ -39,3 +40,24 @@ export function age(ms: number): string {
   const [suffix, unit] = units.find(([, size]) => ms >= size) ?? ['s', SECOND];
   return `${Math.floor(ms / unit)}${suffix}`;
 }
+
+const units: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** `90d`, `12h`, `30m`, `0s` in milliseconds; null: not a duration. */
+export function durationOf(text: string): number | null {
+  const [, digits = '', unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
+  return digits === '' ? null : Number(digits) * (units[unit] ?? 0);
+}
+
+const codes = { dim: 2, bold: 1, red: 31, green: 32, yellow: 33, cyan: 36 } as const;
+export type Colour = keyof typeof codes;
+export type Paint = (colour: Colour, text: string) => string;
+
+const plain: Paint = (_, text) => text;
+const painted: Paint = (colour, text) => (text === '' ? '' : `\u001b[${codes[colour]}m${text}\u001b[0m`);
+
+export const paintFor = (colours: boolean): Paint => (colours ? painted : plain);
+
+/** Whether stdout is a terminal that shows colours. */
+export const wantsColours = (): boolean =>
+  process.stdout.isTTY === true && !processEnvironment.NO_COLOR && processEnvironment.TERM !== 'dumb';

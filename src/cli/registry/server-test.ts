@@ -7,10 +7,9 @@ import type { ServerTestResult } from '../../registry/server-test.ts';
 import { egressOf } from '../../server/egress/egress.ts';
 import { parseRecord } from '../../server/records/record-parse.ts';
 import { createSecretSource } from '../../server/secrets/secret-source.ts';
-import { spearExitCodes } from '../exit-codes.ts';
+import { spearExitCodes, UsageError } from '../exit-codes.ts';
 import type { JsonFlag, SpearCommand, SpearContext } from '../spear/command.ts';
-import { table } from '../table.ts';
-import { UsageError } from '../usage-error.ts';
+import { table } from '../formatting.ts';
 
 export interface RunServerFlags extends JsonFlag {
   readonly allowEnv: readonly string[];

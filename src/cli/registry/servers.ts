@@ -2,7 +2,7 @@ import { cutText } from '../../base/cut-text.ts';
 import type { McpServerRecord } from '../../server/records/record.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { SERVERS_PATH, type SpearCommand, serverPath } from '../spear/command.ts';
-import { age, fieldsText, table } from '../table.ts';
+import { age, fieldsText, table } from '../formatting.ts';
 
 /** A server in responses of the admin API. */
 export interface ShownServer extends McpServerRecord {

@@ -1,11 +1,9 @@
 import { errorCode } from '../../base/error-text.ts';
 import { writePrivateFile } from '../../base/private-file.ts';
 import type { TokenRecord } from '../../server/records/token-record.ts';
-import { durationOf } from '../duration.ts';
-import { spearExitCodes } from '../exit-codes.ts';
+import { durationOf, age, table } from '../formatting.ts';
+import { spearExitCodes, UsageError } from '../exit-codes.ts';
 import { type JsonFlag, type SpearCommand, type SpearContext, TOKENS_PATH } from '../spear/command.ts';
-import { age, table } from '../table.ts';
-import { UsageError } from '../usage-error.ts';
 
 /** A duration flag in milliseconds. @throws UsageError */
 function durationMs(flag: string, given: string): number {

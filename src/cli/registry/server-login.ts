@@ -12,9 +12,8 @@ import { isServerId, serverIdRule } from '../../server/records/record.ts';
 import { parseRecord } from '../../server/records/record-parse.ts';
 import type { ReferencePolicy } from '../../server/secrets/reference-policy.ts';
 import { createSecretSource } from '../../server/secrets/secret-source.ts';
-import { spearExitCodes } from '../exit-codes.ts';
+import { spearExitCodes, UsageError } from '../exit-codes.ts';
 import type { JsonFlag, SpearCommand, SpearContext } from '../spear/command.ts';
-import { UsageError } from '../usage-error.ts';
 
 interface LoginFlags extends JsonFlag {
   readonly mcpDir: string | undefined;

@@ -2,11 +2,10 @@ import { readDefinition } from '../../agent/policy/definition-hash.ts';
 import type { JsonObject } from '../../base/json.ts';
 import type { Approval, ApprovalDecision } from '../../server/records/approval.ts';
 import { RequestError } from '../api-client.ts';
-import { spearExitCodes } from '../exit-codes.ts';
-import { describeRequest } from '../run/approval-text.ts';
+import { spearExitCodes, UsageError } from '../exit-codes.ts';
+import { describeRequest } from '../run/approval-prompt.ts';
 import { APPROVALS_PATH, type JsonFlag, type SpearCommand, type SpearContext } from '../spear/command.ts';
-import { age, printable, table } from '../table.ts';
-import { UsageError } from '../usage-error.ts';
+import { age, printable, table } from '../formatting.ts';
 
 /** An approval request in responses of the admin API; in a list without definition and changes. */
 export interface ShownApproval extends Omit<Approval, 'salt' | 'claim' | 'epoch'> {
