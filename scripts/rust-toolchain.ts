@@ -4,7 +4,7 @@ import { copyFile, readFile, writeFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { delimiter, join, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { componentize } from '../src/cli/componentize/componentize.ts';
+import { componentize } from '../src/cli/componentize.ts';
 import type { Compile, Form } from './wasm-toolchains.ts';
 
 /** A first build compiles wit-bindgen, and with Debian's compiler the standard library, too. */

@@ -4,7 +4,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { componentize, witFile } from '../src/cli/componentize/componentize.ts';
+import { componentize, witFile } from '../src/cli/componentize.ts';
 import { findRust, rustInstall } from './rust-toolchain.ts';
 
 export type Language = 'c' | 'assemblyscript' | 'javascript' | 'rust' | 'wat';

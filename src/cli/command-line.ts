@@ -1,8 +1,7 @@
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
 import { nearestKey } from '../base/nearest-key.ts';
-import type { Call, Command, FlagSpec, FlagSpecs, Program } from './command-table.ts';
-import { wordsOf } from './command-table.ts';
-import { UsageError } from './usage-error.ts';
+import { type Call, type Command, type FlagSpec, type FlagSpecs, type Program, wordsOf } from './command-table.ts';
+import { UsageError } from './exit-codes.ts';
 
 const everywhere = {
   help: { type: 'boolean', help: 'print this help', short: 'h' },

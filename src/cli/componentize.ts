@@ -1,6 +1,5 @@
-import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { errorCode } from '../base/error-text.ts';
 import type { Call } from './command-table.ts';
 import { spearExitCodes, UsageError } from './exit-codes.ts';

@@ -21,3 +21,11 @@ export const spearExitCodes = {
   unreachable: 3,
   denied: 4,
 } as const;
+
+/** Wrong command line; the message names the flag and the fix. */
+export class UsageError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'UsageError';
+  }
+}

@@ -27,26 +27,18 @@ export function printable(text: string): string {
   return visible(text.replaceAll(/\p{Cc}/gu, ' '));
 }
 
-const SECOND = 1_000;
-const units: readonly (readonly [suffix: string, ms: number])[] = [
-  ['d', 86_400 * SECOND],
-  ['h', 3_600 * SECOND],
-  ['m', 60 * SECOND],
-  ['s', SECOND],
-];
+const units = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1_000 } as const;
 
 /** `3s`, `12m`, `4d`. */
 export function age(ms: number): string {
-  const [suffix, unit] = units.find(([, size]) => ms >= size) ?? ['s', SECOND];
+  const [suffix, unit] = Object.entries(units).find(([, size]) => ms >= size) ?? ['s', units.s];
   return `${Math.floor(ms / unit)}${suffix}`;
 }
-
-const units: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /** `90d`, `12h`, `30m`, `0s` in milliseconds; null: not a duration. */
 export function durationOf(text: string): number | null {
   const [, digits = '', unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
-  return digits === '' ? null : Number(digits) * (units[unit] ?? 0);
+  return digits === '' ? null : Number(digits) * units[unit as keyof typeof units];
 }
 
 const codes = { dim: 2, bold: 1, red: 31, green: 32, yellow: 33, cyan: 36 } as const;

@@ -6,9 +6,9 @@ import { idOf, type RecordKind, type StoreStamps } from '../server/records/recor
 import { describeProblem } from '../server/store/directory/directory.ts';
 import { type DirectoryProblem, OUTSIDE, readRecordFile } from '../server/store/directory/directory-file.ts';
 import { scanDirectory } from '../server/store/directory/directory-scan.ts';
+import { UsageError } from './exit-codes.ts';
 import { bounded, MAX_LISTED } from './say.ts';
 import type { SpearContext } from './spear/command.ts';
-import { UsageError } from './usage-error.ts';
 
 interface ReadRecords<R> {
   readonly records: readonly R[];

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { UsageError } from '../../src/cli/exit-codes.ts';
 import { parseLimit } from '../../src/cli/run/flags.ts';
-import { UsageError } from '../../src/cli/usage-error.ts';
 import { ConfigError } from '../../src/config/config-error.ts';
 import { loadTaskConfig } from '../../src/config/task/task-config.ts';
 import { limitNames, limitSpecs } from '../../src/runtime/port/limits.ts';

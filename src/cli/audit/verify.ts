@@ -1,7 +1,6 @@
 import type { AuditKey } from '../../server/audit/key.ts';
 import { type VerifiedChain, type VerifiedTrail, verifyTrail } from '../../server/audit/verify.ts';
-import { spearExitCodes } from '../exit-codes.ts';
-import { UsageError } from '../usage-error.ts';
+import { spearExitCodes, UsageError } from '../exit-codes.ts';
 
 /** More chains than this are only counted. */
 const MAX_CHAINS_SHOWN = 20;

@@ -16,13 +16,11 @@ import { flagWords } from '../run/registry-flags.ts';
 import { TOKENS_PATH } from '../spear/command.ts';
 import { diagnoseBackend } from './diagnose-backend.ts';
 import { diagnoseModule } from './diagnose-module.ts';
-import { diagnoseRegistry } from './diagnose-registry.ts';
+import { diagnoseRegistry, diagnoseTokens, type ListedToken } from './diagnose-registry.ts';
 import { diagnoseServers } from './diagnose-servers.ts';
 import { approvalRules, type DiagnosedTask, diagnoseHost, diagnoseTask } from './diagnose-task.ts';
-import { diagnoseTokens, type ListedToken } from './diagnose-tokens.ts';
-import { bad, type Finding, isBad, ok, skipped } from './finding.ts';
+import { bad, type Finding, isBad, ok, reportJson, reportText, skipped, summaryOf } from './finding.ts';
 import { type DoctorFlags, doctorFlagsOf } from './flags.ts';
-import { reportJson, reportText, summaryOf } from './report.ts';
 
 const OLDEST_NODE = 24;
 

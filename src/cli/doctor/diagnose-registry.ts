@@ -5,8 +5,7 @@ import { nodeOptions } from '../../run/node-options.ts';
 import { openRunRegistry, type RunRegistry } from '../../run/open-registry.ts';
 import type { TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import { describeProblem } from '../../server/store/directory/directory.ts';
-import type { DiagnosisFlags } from './diagnosis.ts';
-import { bad, type Finding, ok, skipped } from './finding.ts';
+import { bad, type DiagnosisFlags, type Finding, ok, skipped } from './finding.ts';
 
 export interface DiagnosedRegistry {
   readonly finding: Finding;
@@ -103,4 +102,24 @@ function unreachableFix(error: string): string {
     return 'the peer does not speak gRPC: --sms takes the gRPC address (grpc in the line that spear-sms prints), not the HTTP address';
   }
   return 'is spear-sms running there? --sms takes its gRPC address, --sms-token-file a node token';
+}
+
+/** A token in a response of the registry's admin API. */
+export interface ListedToken {
+  readonly name: string;
+  readonly namespace: string;
+  readonly created_by: string;
+  /** Approver rule that reserves the name, where an admin of one namespace made the token. Absent: an older registry. */
+  readonly violates?: string | null;
+}
+
+/** Tokens that admins of one namespace made under names which an approver rule reserves: each is a vote that they hold. */
+export function diagnoseTokens(tokens: readonly ListedToken[]): Finding {
+  const children = tokens.flatMap(({ name, namespace, created_by, violates }) => {
+    if (violates == null) return [];
+    const text = `token "${name}" of the namespace "${namespace}", created by "${created_by}", has a name that the approver rule ${JSON.stringify(violates)} reserves`;
+    const fix = `revoke it (spear tokens revoke ${name}), or create it again as an admin of all namespaces`;
+    return [bad('token', text, { cause: 'reserved_name', fix })];
+  });
+  return ok('tokens', `${tokens.length} ${tokens.length === 1 ? 'token' : 'tokens'} of the registry`, children);
 }

@@ -1,14 +1,20 @@
+import { McpConnectionError, McpPolicyError, McpTimeoutError, toToolError } from '../../agent/mcp/client/errors.ts';
 import { type OpenPool, openPool } from '../../agent/mcp/client/open-pool.ts';
+import type { McpPool } from '../../agent/mcp/client/pool.ts';
+import type { PoolLogEntry } from '../../agent/mcp/client/pool-log.ts';
 import { poolLimitSpecs } from '../../agent/mcp/client/pool-options.ts';
+import { resolveRecord } from '../../agent/mcp/client/resolved-record.ts';
 import type { ToolList } from '../../agent/mcp/client/tool-list.ts';
 import { NameClaims, namedServers } from '../../agent/mcp/name-claims.ts';
+import { quoted } from '../../agent/policy/decision.ts';
 import { defaultServers, effectiveSet } from '../../agent/policy/effective-set.ts';
 import { wordsFor } from '../../agent/policy/layer-words.ts';
 import { aboutChoice, aboutServer, explain, firstDenial } from '../../agent/policy/walk.ts';
 import type { CompiledHostConfig } from '../../config/host/host-config.ts';
 import type { RunRegistry } from '../../run/open-registry.ts';
 import type { McpServerRecord } from '../../server/records/record.ts';
-import { diagnoseConnection, diagnoseRecord, diagnoseReferences, ServerNotes } from './diagnose-server.ts';
+import { referencedNames } from '../../server/secrets/references.ts';
+import type { SecretSource } from '../../server/secrets/secret-source.ts';
 import { type DiagnosedPolicy, diagnoseTools } from './diagnose-tools.ts';
 import { bad, type Finding, isBad, ok, skipped } from './finding.ts';
 
@@ -125,4 +131,210 @@ async function inTurns<T, R>(items: readonly T[], work: (item: T) => Promise<R>)
     results.push(...(await Promise.all(items.slice(at, at + AT_ONCE).map(work))));
   }
   return results;
+}
+
+/** What the pool tells while a server is looked at. */
+export class ServerNotes {
+  readonly #stderr: string[] = [];
+  readonly #refused: string[] = [];
+  connectedAt: number | null = null;
+  listMs: number | null = null;
+
+  take({ event, message, durationMs }: PoolLogEntry): void {
+    if (event === 'connected') this.connectedAt = performance.now();
+    if (event === 'tools_listed') this.listMs = durationMs ?? null;
+    if (event === 'question_refused') this.#refused.push(message);
+    if (event !== 'stderr') return;
+    this.#stderr.push(message);
+    if (this.#stderr.length > SHOWN_STDERR_LINES) this.#stderr.shift();
+  }
+
+  /** What it asked of us, and its record does not permit. */
+  refusals(): Finding[] {
+    return this.#refused.map((message) => skipped('asked', message));
+  }
+
+  /** The end of what the server wrote to stderr, free of the record's secrets. */
+  findings(): Finding[] {
+    return this.#stderr.map((line) => skipped('stderr', `stderr: ${line}`));
+  }
+}
+
+const SHOWN_STDERR_LINES = 5;
+
+/** The record itself: what it connects to, without anything that may be secret. */
+export function diagnoseRecord(record: McpServerRecord): Finding {
+  const where =
+    record.http === null
+      ? `command ${quoted(record.stdio?.command ?? '')}`
+      : `host ${URL.parse(record.http.url)?.host ?? 'of its url, which contains a reference'}`;
+  const { tool_timeout_ms: timeout, max_concurrency: concurrency, connect_timeout_ms: connect } = record.budgets;
+  const budgets = `tool_timeout_ms ${timeout}, max_concurrency ${concurrency}, connect_timeout_ms ${connect}`;
+  const { elicitation, roots } = record.client_features;
+  const asks = elicitation.length === 0 ? '' : `; it may request user input (${elicitation.join(', ')})`;
+  const rootsNote = roots.length === 0 ? '' : `; it receives ${roots.length} roots`;
+  const about = `${record.transport}, ${where}; ${budgets}${asks}${rootsNote}`;
+  return ok('record', `server at revision ${record.mod_revision}: ${about}`);
+}
+
+/** Whether this node has what the record refers to. Names only, never values. */
+export async function diagnoseReferences(record: McpServerRecord, secrets: SecretSource): Promise<Finding> {
+  const names = [...referencedNames(record)].sort();
+  try {
+    await resolveRecord(record, secrets);
+  } catch (error) {
+    const { variables } = secrets;
+    const children = names
+      .filter((name) => !variables.allows(name) || variables.get(name) === undefined)
+      .map((name) =>
+        skipped('reference', `${name}: ${variables.allows(name) ? 'not set' : 'not allowed for servers'}`),
+      );
+    const cause = error instanceof McpConnectionError ? error.reason : 'record_invalid';
+    const { message } = toToolError(error);
+    // A file with the wrong owner or mode: the message ends with the command that mends it.
+    const command = /; run: (.+)$/.exec(message)?.[1];
+    const fix = command === undefined ? referenceFix(cause, names) : `run: ${command}`;
+    return bad('references', message, { cause, fix, children });
+  }
+  return ok('references', names.length === 0 ? 'no references to the environment' : `references: ${names.join(', ')}`);
+}
+
+function referenceFix(cause: string, names: readonly string[]): string {
+  const list = names.join(', ') || 'the file';
+  if (cause === 'env_missing')
+    return `set ${list} in the environment of spear-run, or write a default: \${ENV:NAME:-default}`;
+  if (cause === 'env_refused')
+    return 'list it in [mcp] allow_env or allow_files of the host config; model keys are never available to servers';
+  return 'correct the server config';
+}
+
+/** Connects and lists. The list is null where that failed. */
+export async function diagnoseConnection(
+  record: McpServerRecord,
+  pool: Pick<McpPool, 'listTools'>,
+  notes: ServerNotes,
+  deadline: { readonly signal: AbortSignal; readonly timeoutMs: number },
+): Promise<{ readonly findings: readonly Finding[]; readonly list: ToolList | null }> {
+  const startedAt = performance.now();
+  const connected = () => {
+    const how = record.transport === 'stdio' ? 'started and connected' : 'connected';
+    return ok('connect', `${how} in ${Math.round((notes.connectedAt ?? startedAt) - startedAt)} ms`);
+  };
+  try {
+    const list = await pool.listTools(record, { signal: deadline.signal });
+    const took = notes.listMs === null ? '' : ` in ${Math.round(notes.listMs)} ms`;
+    const odd = list.notice === null ? '' : `; ${list.notice}`;
+    const listed = ok('tools_list', `tools/list: ${list.tools.length} tools${took}${odd}`);
+    return { findings: [connected(), listed, ...notes.refusals()], list };
+  } catch (error) {
+    const children = notes.findings();
+    const late = deadline.signal.aborted || error instanceof McpTimeoutError;
+    const message = deadline.signal.aborted
+      ? `no response within ${deadline.timeoutMs} ms`
+      : toToolError(error).message;
+    if (notes.connectedAt !== null) {
+      const about = endAdvice(message, record) ?? listAdvice(late);
+      const failed = bad('tools_list', `tools/list failed: ${message}`, { ...about, children });
+      return { findings: [connected(), failed], list: null };
+    }
+    const about = endAdvice(message, record) ?? connectAdvice(error, late, record);
+    return {
+      findings: [
+        bad('connect', `cannot connect: ${message}`, { ...about, children }),
+        skipped('tools_list', 'tools/list: not reached'),
+      ],
+      list: null,
+    };
+  }
+}
+
+/** Signals by which a system ends what has made a mistake itself. */
+const crashes: ReadonlySet<string> = new Set(['SIGSEGV', 'SIGABRT', 'SIGBUS', 'SIGILL', 'SIGFPE', 'SIGTRAP', 'SIGSYS']);
+
+/** What to do about a process that ended; null: it did not. */
+function endAdvice(message: string, record: McpServerRecord): { cause: string; fix: string } | null {
+  const [, how, what = ''] = /the server process ended \((signal|exit code) (\w+)\)/.exec(message) ?? [];
+  const command = quoted(record.stdio?.command ?? '');
+  if (how === 'exit code') {
+    const fix = `the process exited: see its stderr for the reason, or run ${command} with its arguments manually; it must speak MCP on stdin and stdout`;
+    return { cause: 'server_exited', fix };
+  }
+  if (how !== 'signal') return null;
+  if (crashes.has(what)) {
+    const fix = `${command} crashed: update it or report the crash to its maintainer; "spear servers test ${record.server_id}" runs it in isolation`;
+    return { cause: 'server_crashed', fix };
+  }
+  const memory =
+    what === 'SIGKILL'
+      ? 'usually by the out-of-memory killer of the kernel: look for "oom" in dmesg or OOMKilled in the pod, and give it more memory; otherwise '
+      : '';
+  const fix = `${command} was killed with ${what}: ${memory}by an operator or a supervisor. The next call starts it again`;
+  return { cause: 'server_killed', fix };
+}
+
+function listAdvice(late: boolean): { cause: string; fix: string } {
+  if (!late)
+    return {
+      cause: 'list_failed',
+      fix: 'see the error and stderr of the server; "spear servers test ID" runs it in isolation',
+    };
+  return {
+    cause: 'list_timeout',
+    fix:
+      'the server takes too long to list its tools: reduce its work at startup. The host stops it after the deadline; an EPIPE ' +
+      'that the server then reports is a consequence of that, not the cause',
+  };
+}
+
+function connectAdvice(error: unknown, late: boolean, record: McpServerRecord): { cause: string; fix: string } {
+  const reason = error instanceof McpConnectionError ? error.reason : null;
+  const command = quoted(record.stdio?.command ?? '');
+  if (error instanceof McpPolicyError) {
+    const fix = 'if this node may connect to it, list it in [egress] allow_hosts or allow_addresses of the host config';
+    return { cause: 'egress_denied', fix };
+  }
+  if (late) {
+    const slow = 'raise budgets.connect_timeout_ms if it downloads packages at its first start';
+    const fix =
+      record.transport === 'stdio'
+        ? `${command} did not complete the MCP handshake in time; ${slow}`
+        : 'check that the url is the MCP endpoint of the server';
+    return { cause: 'connect_timeout', fix };
+  }
+  switch (reason) {
+    case 'spawn_failed':
+      return { cause: reason, fix: `install ${command}, or set its full path; servers inherit the PATH of spear-run` };
+    case 'sandbox_unavailable':
+      return {
+        cause: reason,
+        fix:
+          'install bubblewrap (bwrap), and allow this user to create namespaces; a server with sandbox.mode "preferred" runs ' +
+          'without a sandbox if [mcp] stdio of the host config is "allow"',
+      };
+    case 'stdio_denied':
+      return { cause: reason, fix: 'set [mcp] stdio of the host config to "sandboxed" or "allow"' };
+    case 'unauthorized':
+      return {
+        cause: reason,
+        fix: loginFix(toToolError(error).message) ?? 'check http.headers, http.auth_ref and http.oauth of the server',
+      };
+    case 'env_missing':
+    case 'env_refused':
+    case 'record_invalid':
+      return { cause: reason, fix: referenceFix(reason, []) };
+    default:
+      return {
+        cause: reason ?? toToolError(error).code,
+        fix:
+          record.transport === 'stdio'
+            ? `run ${command} with its arguments manually; it must speak MCP on stdin and stdout`
+            : 'check that the server is running, that the url is its MCP endpoint, and that [egress] of the host config allows it',
+      };
+  }
+}
+
+/** Where somebody has to log in, the error has the command. */
+function loginFix(message: string): string | null {
+  const command = /spear servers login \S+/.exec(message)?.[0];
+  return command === undefined ? null : `run: ${command}`;
 }

@@ -7,8 +7,7 @@ import { loadTaskConfig, type TaskConfig } from '../../config/task/task-config.t
 import { applyMcpParam } from '../../runtime/port/mcp-params.ts';
 import { initialSession, type SessionPolicy, type TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { DiagnosedPolicy } from './diagnose-tools.ts';
-import type { DiagnosisFlags } from './diagnosis.ts';
-import { bad, type Finding, ok, skipped } from './finding.ts';
+import { bad, type DiagnosisFlags, type Finding, ok, skipped } from './finding.ts';
 
 export interface DiagnosedTask {
   readonly finding: Finding;

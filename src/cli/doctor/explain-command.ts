@@ -19,16 +19,14 @@ import type { RunRegistry } from '../../run/open-registry.ts';
 import type { CallKind } from '../../runtime/port/call-kind.ts';
 import type { TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { McpServerRecord } from '../../server/records/record.ts';
-import { spearExitCodes } from '../exit-codes.ts';
+import { spearExitCodes, UsageError } from '../exit-codes.ts';
 import { hasTerminal } from '../terminal.ts';
-import { UsageError } from '../usage-error.ts';
 import { diagnoseRegistry } from './diagnose-registry.ts';
-import { diagnoseConnection, diagnoseReferences, ServerNotes } from './diagnose-server.ts';
+import { diagnoseConnection, diagnoseReferences, ServerNotes } from './diagnose-servers.ts';
 import { approvalRules, diagnoseHost, diagnoseTask } from './diagnose-task.ts';
 import { type DiagnosedPolicy, shownName } from './diagnose-tools.ts';
-import { bad, type Finding, isBad, ok, skipped } from './finding.ts';
+import { bad, type Finding, isBad, ok, reportJson, reportText, skipped } from './finding.ts';
 import { type ExplainFlags, explainFlagsOf } from './flags.ts';
-import { reportJson, reportText } from './report.ts';
 
 /** `spear explain SERVER NAME`: why a task can or cannot call a tool, read a resource or get a prompt. */
 export async function explainCommand(call: Parameters<typeof explainFlagsOf>[0]): Promise<number> {

@@ -4,10 +4,10 @@ import { splitOnce } from '../../base/split-once.ts';
 import type { CallKind } from '../../runtime/port/call-kind.ts';
 import { isMcpParam, mcpParamKeys } from '../../runtime/port/mcp-params.ts';
 import { type Call, choice, type FlagValues, flag, number, text } from '../command-table.ts';
+import { UsageError } from '../exit-codes.ts';
 import { configFlag, registryFlagSpecs } from '../run/flags.ts';
 import { flagWords, registryOptions } from '../run/registry-flags.ts';
-import { UsageError } from '../usage-error.ts';
-import type { DiagnosisFlags } from './diagnosis.ts';
+import type { DiagnosisFlags } from './finding.ts';
 
 /** Flags of doctor and explain: a task, its registry, and a session with these parameters. */
 const shared = {

@@ -3,8 +3,8 @@ import { componentCacheDirectory } from '../../config/cache-directory.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import { runGuest } from '../../run/run-guest.ts';
 import type { Call } from '../command-table.ts';
+import { UsageError } from '../exit-codes.ts';
 import { runExitCode } from '../run-exit-code.ts';
-import { UsageError } from '../usage-error.ts';
 import type { JournalKeyFlags } from './flags.ts';
 import { readWithKey } from './open-journal.ts';
 

@@ -1,7 +1,7 @@
 import { visible } from '../../base/visible-text.ts';
 import { durationOf, type Timeline, type TimelineEntry } from '../../server/timeline/timeline-entry.ts';
 import { cutNote, durationText, endOf, totalsText, whenText, wordsOf } from '../../server/timeline/timeline-words.ts';
-import { type Colour, type Paint, paintFor } from '../paint.ts';
+import { type Colour, type Paint, paintFor } from '../formatting.ts';
 
 const KIND_COLUMN = 9;
 const TIME_COLUMN = 9;

@@ -2,7 +2,7 @@ import { statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { errorCode } from '../../base/error-text.ts';
 import { writePrivateFile } from '../../base/private-file.ts';
-import { UsageError } from '../usage-error.ts';
+import { UsageError } from '../exit-codes.ts';
 
 /** Writes a file readable by its owner only; `-` is stdout. Never overwrites the journal itself. */
 export function writeMade(journal: string, out: string, text: string): void {

@@ -5,13 +5,10 @@ import { visibleLines } from '../../base/visible-text.ts';
 import { hasEnded, type RunRecord } from '../../server/records/run.ts';
 import type { ApiClient } from '../api-client.ts';
 import type { Call, FlagValues } from '../command-table.ts';
-import { exitCodes, spearExitCodes } from '../exit-codes.ts';
-import { printable } from '../table.ts';
-import { UsageError } from '../usage-error.ts';
-import type { submitFlags } from './flags.ts';
-import { type FollowedEvent, followRun } from './follow-run.ts';
-import { runSide } from './side.ts';
-import { WaitText } from './wait-text.ts';
+import { exitCodes, spearExitCodes, UsageError } from '../exit-codes.ts';
+import { printable } from '../formatting.ts';
+import { type FollowedEvent, followRun, WaitText } from './follow-run.ts';
+import { runSide, type submitFlags } from './side.ts';
 
 /** `spear run TASK`: submits a run, waits for it, prints its output, and exits with the exit code of its guest. */
 export async function submitRun({ flags, args: [given = ''] }: Call<FlagValues<typeof submitFlags>>): Promise<number> {

@@ -1,11 +1,10 @@
 import type { RunRecord } from '../../server/records/run.ts';
 import type { Call, Run } from '../command-table.ts';
 import { spearExitCodes } from '../exit-codes.ts';
-import { age, fieldsText, printable, table } from '../table.ts';
-import type { SideFlags } from './flags.ts';
+import { age, fieldsText, printable, table } from '../formatting.ts';
 import { followRun } from './follow-run.ts';
 import { printResult, show } from './run-command.ts';
-import { runSide, type Side } from './side.ts';
+import { runSide, type Side, type SideFlags } from './side.ts';
 
 interface RunsFlags extends SideFlags {
   readonly json: boolean;

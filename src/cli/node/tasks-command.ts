@@ -9,12 +9,10 @@ import { DEFAULT_NAMESPACE } from '../../runtime/port/policy-layers.ts';
 import { TASKS_PATH } from '../../server/routes/task-requests.ts';
 import { RequestError } from '../api-client.ts';
 import type { Run } from '../command-table.ts';
-import { spearExitCodes } from '../exit-codes.ts';
+import { spearExitCodes, UsageError } from '../exit-codes.ts';
+import { age, fieldsText, printable, table } from '../formatting.ts';
 import { bounded } from '../say.ts';
-import { age, fieldsText, printable, table } from '../table.ts';
-import { UsageError } from '../usage-error.ts';
-import type { SideFlags } from './flags.ts';
-import { type Side, taskSide } from './side.ts';
+import { type Side, type SideFlags, taskSide } from './side.ts';
 
 /** Long, because a component is compiled before it is accepted. */
 const APPLY_TIMEOUT_MS = 120_000;

@@ -1,7 +1,7 @@
 import { reportedStates } from '../../registry-client/node-report.ts';
 import { spearExitCodes } from '../exit-codes.ts';
-import type { SpearCommand } from '../spear/command.ts';
 import { age, table } from '../formatting.ts';
+import type { SpearCommand } from '../spear/command.ts';
 
 interface ShownProcess {
   readonly machine: string;

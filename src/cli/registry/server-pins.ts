@@ -6,10 +6,10 @@ import { visible } from '../../base/visible-text.ts';
 import type { DefinitionChange } from '../../server/records/approval.ts';
 import { DIRECTORY_ORIGIN } from '../../server/store/directory/directory.ts';
 import { spearExitCodes } from '../exit-codes.ts';
-import { type SpearCommand, type SpearContext, serverPath } from '../spear/command.ts';
 import { printable } from '../formatting.ts';
+import { type SpearCommand, type SpearContext, serverPath } from '../spear/command.ts';
+import { type RunServerFlags, runServer } from './server-test.ts';
 import type { ShownServer } from './servers.ts';
-import { type RunServerFlags, runServer } from '../servers/test.ts';
 
 interface ShownPin {
   readonly tool_name: string;

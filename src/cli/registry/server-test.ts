@@ -8,8 +8,8 @@ import { egressOf } from '../../server/egress/egress.ts';
 import { parseRecord } from '../../server/records/record-parse.ts';
 import { createSecretSource } from '../../server/secrets/secret-source.ts';
 import { spearExitCodes, UsageError } from '../exit-codes.ts';
-import type { JsonFlag, SpearCommand, SpearContext } from '../spear/command.ts';
 import { table } from '../formatting.ts';
+import type { JsonFlag, SpearCommand, SpearContext } from '../spear/command.ts';
 
 export interface RunServerFlags extends JsonFlag {
   readonly allowEnv: readonly string[];

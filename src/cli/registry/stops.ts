@@ -4,8 +4,8 @@ import { DEFAULT_NAMESPACE } from '../../runtime/port/policy-layers.ts';
 import { type StopEffect, type StopRecord, type StopScope, stopTarget } from '../../server/records/stop.ts';
 import type { ApiClient } from '../api-client.ts';
 import { spearExitCodes, UsageError } from '../exit-codes.ts';
-import { type JsonFlag, type SpearCommand, type SpearContext, STOPS_PATH } from '../spear/command.ts';
 import { age, printable, table } from '../formatting.ts';
+import { type JsonFlag, type SpearCommand, type SpearContext, STOPS_PATH } from '../spear/command.ts';
 
 /** A stop in responses of the admin API. */
 interface ShownStop extends StopRecord {

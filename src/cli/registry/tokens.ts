@@ -1,8 +1,8 @@
 import { errorCode } from '../../base/error-text.ts';
 import { writePrivateFile } from '../../base/private-file.ts';
 import type { TokenRecord } from '../../server/records/token-record.ts';
-import { durationOf, age, table } from '../formatting.ts';
 import { spearExitCodes, UsageError } from '../exit-codes.ts';
+import { age, durationOf, table } from '../formatting.ts';
 import { type JsonFlag, type SpearCommand, type SpearContext, TOKENS_PATH } from '../spear/command.ts';
 
 /** A duration flag in milliseconds. @throws UsageError */

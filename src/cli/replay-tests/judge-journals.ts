@@ -10,10 +10,8 @@ import { journalKey } from '../../runtime/durable/block-cipher.ts';
 import { JournalKeyMissing } from '../../runtime/durable/journal-error.ts';
 import { type ReadJournal, readJournal } from '../../runtime/durable/read-journal.ts';
 import { readModule } from '../../runtime/wasm/read-module.ts';
-import { judgeByModule } from './by-module.ts';
-import { judgeByPolicy } from './by-policy.ts';
-import { judgeByReplay } from './by-replay.ts';
-import { ChangedPolicy } from './changed-policy.ts';
+import { judgeByModule, judgeByReplay } from './by-module.ts';
+import { ChangedPolicy, judgeByPolicy } from './by-policy.ts';
 import { type Finding, type JudgedRun, unjudged, unusable } from './judgement.ts';
 
 export interface JudgeOptions {

@@ -9,10 +9,8 @@ import {
 } from '../../agent/chat/injected-tools.ts';
 import { isJsonObject, type JsonObject } from '../../base/json.ts';
 import type { FindBackend } from '../../run/choose-backend.ts';
-import { AnswerOrder } from './answer-order.ts';
-import type { Outcome } from './outcome.ts';
+import { AnswerOrder, type Outcome, requestDifference } from './judgement.ts';
 import type { RecalledRequest, Recollection } from './recollection.ts';
-import { requestDifference } from './request-difference.ts';
 
 /** The model of a recorded run, and the tools that it was shown: whoever asks the same is told the same. */
 export class RecalledModel {

@@ -1,7 +1,7 @@
 import { errorCode } from '../../base/error-text.ts';
 import type { CompiledAudit } from '../../config/host/audit.ts';
 import { type AuditSink, noAudit } from '../../server/audit/event.ts';
-import { UsageError } from '../usage-error.ts';
+import { UsageError } from '../exit-codes.ts';
 import type { AuditFlags } from './flags.ts';
 
 const STDOUT = '-';

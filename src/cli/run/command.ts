@@ -11,9 +11,8 @@ import { ModuleError, type ModuleProblem } from '../../runtime/abi/guest-module.
 import type { Metrics } from '../../server/telemetry/metrics.ts';
 import type { Call } from '../command-table.ts';
 import { moduleRemedies } from '../doctor/module-remedy.ts';
-import { exitCodes } from '../exit-codes.ts';
+import { exitCodes, UsageError } from '../exit-codes.ts';
 import { runExitCode, signalCode } from '../run-exit-code.ts';
-import { UsageError } from '../usage-error.ts';
 import { auditsToStdout, openRunAudit } from './audit.ts';
 import { type RunFlags, type RunFlagValues, runFlags } from './flags.ts';
 import { journalOption } from './journal.ts';

@@ -1,6 +1,6 @@
 import { bootEarly } from '../../runtime/host/guest-worker.ts';
-import { crashWithoutSecrets } from '../crash-output.ts';
 import { exitCodes } from '../exit-codes.ts';
+import { crashWithoutSecrets } from '../run-program.ts';
 
 /** With these flags no guest needs its own thread. */
 const NO_THREAD = /^(?:-h|--help|-V|--version|--dry-run|--isolation)(?:=|$)/;

@@ -5,7 +5,7 @@ import { parseStreamAddress, type StreamAddress } from '../../run/streams/stream
 import { journalSyncs } from '../../runtime/durable/journal.ts';
 import { type LimitName, limitNames, limitProblem } from '../../runtime/port/limits.ts';
 import { type Call, choice, type FlagValues, flag, number, section, text } from '../command-table.ts';
-import { UsageError } from '../usage-error.ts';
+import { UsageError } from '../exit-codes.ts';
 
 const CONFIG_FALLBACK = '$SPEAR_CONFIG, else ~/.config/spear/config.toml if it exists';
 

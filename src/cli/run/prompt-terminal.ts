@@ -1,3 +1,5 @@
+import { visible } from '../../base/visible-text.ts';
+
 /** Terminal operations of a prompt. */
 export interface PromptTerminal {
   readonly columns: number;
@@ -41,3 +43,57 @@ export class PromptTurns {
     return turn;
   }
 }
+
+/*
+ * The lines of a prompt. They are broken by us and not by the edge of the screen, so that no text of a stranger can look
+ * like a line of the prompt.
+ */
+
+const GUTTER = '  │ ';
+const MIN_COLUMNS = 40;
+const MAX_COLUMNS = 120;
+
+export interface LineOptions {
+  readonly columns: number;
+}
+
+const LABEL_CHARS = 10;
+
+/** `  name    text`, further lines below the text. What a terminal would obey in it is written out. */
+export function fieldLines(name: string, text: string, options: LineOptions): string[] {
+  const label = `  ${name}`.padEnd(LABEL_CHARS);
+  const parts = broken(visible(text), widthBehind(LABEL_CHARS, options));
+  return parts.map((part, index) => `${index === 0 ? label : ' '.repeat(LABEL_CHARS)}${part}`);
+}
+
+const widthBehind = (chars: number, { columns }: LineOptions) =>
+  Math.min(Math.max(columns, MIN_COLUMNS), MAX_COLUMNS) - chars - 1;
+
+/** Lines of somebody who is not trusted; they must be visible already. */
+export function inGutter(lines: readonly string[], options: LineOptions): string[] {
+  const width = widthBehind(GUTTER.length, options);
+  return lines.flatMap((line) => broken(line, width).map((part) => `${GUTTER}${part}`));
+}
+
+/** Parts that take at most `width` columns. */
+function broken(line: string, width: number): string[] {
+  const parts: string[] = [];
+  let part = '';
+  let used = 0;
+  for (const character of line) {
+    const columns = columnsOf(character);
+    if (used + columns > width) {
+      parts.push(part);
+      part = '';
+      used = 0;
+    }
+    part += character;
+    used += columns;
+  }
+  return [...parts, part];
+}
+
+const FIRST_WIDE = 0x1100;
+
+/** What may be wide counts as wide. */
+export const columnsOf = (character: string) => ((character.codePointAt(0) as number) < FIRST_WIDE ? 1 : 2);

@@ -1,6 +1,6 @@
 import type { JsonValue } from '../../base/json.ts';
+import { UsageError } from '../exit-codes.ts';
 import { readWithKey } from '../journal/open-journal.ts';
-import { UsageError } from '../usage-error.ts';
 import type { RunFlags } from './flags.ts';
 import { fileFlags, otherFlags } from './journal.ts';
 

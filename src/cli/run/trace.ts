@@ -1,6 +1,6 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { errorCode } from '../../base/error-text.ts';
-import { UsageError } from '../usage-error.ts';
+import { UsageError } from '../exit-codes.ts';
 
 /** Bytes that one run may append: an unattended loop must not fill the disk. */
 export const MAX_TRACE_BYTES = 256 * 1024 * 1024;

@@ -18,9 +18,9 @@ import {
 import { createMemoryStore, createMemoryStoreOf } from '../../server/store/memory-store.ts';
 import { openStore } from '../../server/store/open-store.ts';
 import type { FlagValues, Run } from '../command-table.ts';
+import { UsageError } from '../exit-codes.ts';
 import type { ProgramOutput } from '../run-program.ts';
 import { bounded, MAX_LISTED, outputOf } from '../say.ts';
-import { UsageError } from '../usage-error.ts';
 import { backupRegistry, restoreRegistry } from './backup.ts';
 import type { smsServeFlags } from './flags.ts';
 

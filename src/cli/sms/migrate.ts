@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { ETCD_SCHEME } from '../../config/sms/etcd.ts';
 import { loadSmsConfig, type SmsFlags } from '../../config/sms/sms-config.ts';
 import { migrateRegistry, type RegistryPlace } from '../../registry/migrate.ts';
-import { UsageError } from '../usage-error.ts';
+import { UsageError } from '../exit-codes.ts';
 
 const FILE_SCHEME = 'sqlite:';
 

@@ -1,9 +1,9 @@
 import { flagsOf, subcommands } from '../command-line.ts';
 import type { Call, Program } from '../command-table.ts';
+import { UsageError } from '../exit-codes.ts';
 import { runProgramTable } from '../run/table.ts';
 import { smsProgram } from '../sms/table.ts';
 import { spearletProgram } from '../spearlet/table.ts';
-import { UsageError } from '../usage-error.ts';
 
 const shells: Readonly<Record<string, (programs: readonly Program[]) => string>> = { bash, zsh, fish };
 

@@ -1,5 +1,5 @@
-import { crashWithoutSecrets } from '../crash-output.ts';
 import { spearExitCodes } from '../exit-codes.ts';
+import { crashWithoutSecrets } from '../run-program.ts';
 import { main } from './main.ts';
 
 crashWithoutSecrets('spear', spearExitCodes.failed);

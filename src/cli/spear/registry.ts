@@ -2,8 +2,8 @@ import { processEnvironment } from '../../config/process-environment.ts';
 import { findSmsAdmin, takeWarning } from '../../config/sms/client.ts';
 import { ApiClient, registryPeer } from '../api-client.ts';
 import type { FlagValues, Run } from '../command-table.ts';
+import { UsageError } from '../exit-codes.ts';
 import { outputOf } from '../say.ts';
-import { UsageError } from '../usage-error.ts';
 import type { SpearCommand } from './command.ts';
 import type { registryConnection } from './flags.ts';
 

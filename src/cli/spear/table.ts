@@ -14,7 +14,7 @@ import {
 } from '../command-table.ts';
 import { doctorFlags, explainFlags } from '../doctor/flags.ts';
 import { journalKeyFlags } from '../journal/flags.ts';
-import { sideFlags, submitFlags } from '../node/flags.ts';
+import { sideFlags, submitFlags } from '../node/side.ts';
 import { runProgramTable } from '../run/table.ts';
 import { smsProgram } from '../sms/table.ts';
 import { spearletProgram } from '../spearlet/table.ts';
@@ -197,7 +197,7 @@ const journalCommands = [
       2: 'invalid command line, or a journal that cannot be used',
       130: 'interrupted; results so far are printed',
     },
-    load: async () => (await import('../test/command.ts')).testCommand,
+    load: async () => (await import('../replay-tests/command.ts')).testCommand,
   }),
 ];
 
@@ -279,7 +279,7 @@ const toolCommands = [
     },
     examples: ['spear componentize agent.wasm -o agent.component.wasm'],
     exitCodes: { 0: 'done', 1: 'the module does not match the world', 2: 'invalid command line' },
-    load: async () => (await import('../componentize/command.ts')).componentizeCommand,
+    load: async () => (await import('../componentize.ts')).componentizeCommand,
   }),
   command({
     path: 'spear completion',

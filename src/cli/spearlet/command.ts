@@ -7,9 +7,9 @@ import { processEnvironment } from '../../config/process-environment.ts';
 import { type RunningSpearlet, startSpearlet, TasksRefused } from '../../node/spearlet.ts';
 import { openServiceLog, type ServiceLog } from '../../server/log/service-log.ts';
 import type { Call, FlagValues } from '../command-table.ts';
+import { UsageError } from '../exit-codes.ts';
 import { flagWords } from '../run/registry-flags.ts';
 import { outputOf } from '../say.ts';
-import { UsageError } from '../usage-error.ts';
 import type { spearletFlags } from './flags.ts';
 
 const exitCodes = { ok: 0, failed: 1, usage: 2, refused: 3, interrupted: 130, terminated: 143 } as const;

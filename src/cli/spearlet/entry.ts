@@ -1,5 +1,4 @@
-import { crashWithoutSecrets } from '../crash-output.ts';
-import { runProgram } from '../run-program.ts';
+import { crashWithoutSecrets, runProgram } from '../run-program.ts';
 import { outputOf } from '../say.ts';
 import { spearletProgram } from './table.ts';
 

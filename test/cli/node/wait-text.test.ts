@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { WaitText } from '../../../src/cli/node/wait-text.ts';
+import { WaitText } from '../../../src/cli/node/follow-run.ts';
 
 const text = () => new WaitText('run-1', 'GET /streams');
 

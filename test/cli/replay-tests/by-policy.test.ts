@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { noRules } from '../../../src/agent/policy/approval-rules.ts';
 import { parseTaskPolicy } from '../../../src/agent/policy/task-policy.ts';
-import { judgeByPolicy } from '../../../src/cli/replay-tests/by-policy.ts';
-import type { PolicyOfRun } from '../../../src/cli/replay-tests/changed-policy.ts';
+import { judgeByPolicy, type PolicyOfRun } from '../../../src/cli/replay-tests/by-policy.ts';
 import type { JournalRecord } from '../../../src/runtime/durable/journal.ts';
 import type { ReadJournal } from '../../../src/runtime/durable/read-journal.ts';
 import type { TaskPolicy } from '../../../src/runtime/port/policy-layers.ts';

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { ApprovalRequest } from '../../../src/agent/approvals/decider.ts';
 import type { JsonObject } from '../../../src/base/json.ts';
 import { visible } from '../../../src/base/visible-text.ts';
-import { describeRequest } from '../../../src/cli/run/approval-text.ts';
+import { describeRequest } from '../../../src/cli/run/approval-prompt.ts';
 import { requestWith } from './approval-samples.ts';
 
 const show = (fields: Partial<ApprovalRequest>, full = false, columns = 80) =>

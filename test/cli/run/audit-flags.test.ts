@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { parseTailFlags } from '../../../src/cli/audit/tail.ts';
 import { readCommandLine } from '../../../src/cli/command-line.ts';
+import { UsageError } from '../../../src/cli/exit-codes.ts';
 import { spearProgram } from '../../../src/cli/spear/table.ts';
-import { UsageError } from '../../../src/cli/usage-error.ts';
 import { auditJson } from '../../../src/server/audit/line-json.ts';
 import { samples } from '../../server/audit/audit-samples.ts';
 

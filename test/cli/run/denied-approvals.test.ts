@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { ToolInvocation } from '../../../src/agent/mcp/tool-events.ts';
-import { reportDeniedApprovals } from '../../../src/cli/run/denied-approvals.ts';
+import { reportDeniedApprovals } from '../../../src/cli/run/approvals.ts';
 
 const denied = (more: Partial<ToolInvocation> = {}): ToolInvocation => ({
   ...{ source: 'mcp', kind: 'tool', run: 'run-1', session: 'chat-1', server: 'notes', tool: 'write', callId: 'c1' },

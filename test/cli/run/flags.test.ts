@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { UsageError } from '../../../src/cli/usage-error.ts';
+import { UsageError } from '../../../src/cli/exit-codes.ts';
 import { parsedRun as parseRunFlags } from '../parsed.ts';
 
 it('gives every flag a value, given or not', () => {

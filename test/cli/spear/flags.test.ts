@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { age, table } from '../../../src/cli/table.ts';
+import { age, table } from '../../../src/cli/formatting.ts';
 
 it('lines up columns, and lets no control character through', () => {
   expect(
