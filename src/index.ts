@@ -37,8 +37,8 @@ export {
   McpToolError,
   type ToolError,
 } from './agent/mcp/client/errors.ts';
-export type { FromSchema } from './agent/mcp/schema-types.ts';
 export { ToolEvents, type ToolInvocation, type ToolListener } from './agent/mcp/tool-events.ts';
+export type { FromSchema } from './agent/mcp/toolbox.ts';
 export {
   McpToolbox,
   type ToolboxOptions,

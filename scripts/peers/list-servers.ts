@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openPool } from '../../src/agent/mcp/client/open-pool.ts';
 import type { McpPool } from '../../src/agent/mcp/client/pool.ts';
-import type { PoolLog } from '../../src/agent/mcp/client/pool-log.ts';
+import type { PoolLog } from '../../src/agent/mcp/client/pool-options.ts';
 import { type ToolboxServer, toRecords } from '../../src/agent/mcp/toolbox-server.ts';
 import { errorText } from '../../src/base/error-text.ts';
 import type { McpServerRecord } from '../../src/server/records/record.ts';

@@ -1,8 +1,7 @@
 import { type OpenPool, openPool } from '../agent/mcp/client/open-pool.ts';
 import type { PoolOfRun } from '../agent/mcp/client/pool.ts';
-import type { PoolLogEntry } from '../agent/mcp/client/pool-log.ts';
-import type { PoolOptions } from '../agent/mcp/client/pool-options.ts';
-import { watchMcp } from '../agent/mcp/watch-mcp.ts';
+import type { PoolLogEntry, PoolOptions } from '../agent/mcp/client/pool-options.ts';
+import { watchMcp } from '../agent/mcp/tool-events.ts';
 import type { Waiting } from '../base/waiting.ts';
 import type { RegistryChange } from '../registry-client/snapshot.ts';
 import type { EgressOptions } from '../server/egress/egress.ts';

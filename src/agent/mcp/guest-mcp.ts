@@ -14,10 +14,9 @@ import { aboutServer, decide } from '../policy/walk.ts';
 import { McpConnectionError, McpTimeoutError, toToolError } from './client/errors.ts';
 import type { ToolList } from './client/tool-list.ts';
 import { type GuestScope, type McpDeps, revisionOf } from './guest-scope.ts';
-import { availablePrompts, type OfferScope, readableResources } from './offer-lists.ts';
 import type { McpToolCall, RunningCall } from './running-call.ts';
 import { lossesOf, ServerTroubles } from './server-troubles.ts';
-import { filterTools } from './session-tools.ts';
+import { availablePrompts, filterTools, type OfferScope, readableResources } from './session-tools.ts';
 import { type TakeAnswer, ToolCalls } from './tool-calls.ts';
 import { ToolInjector } from './tool-injector.ts';
 

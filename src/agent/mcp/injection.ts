@@ -3,12 +3,10 @@ import type { SessionPolicy } from '../../runtime/port/policy-layers.ts';
 import type { McpServerRecord } from '../../server/records/record.ts';
 import { forcedTool, type InjectedTools, looksLikeMcp } from '../chat/injected-tools.ts';
 import { deny, type Exclusion, exclusion } from '../policy/decision.ts';
-import { type InventoryTool, renderInventory } from './inventory.ts';
-import type { NameClaims } from './name-claims.ts';
 import { LIST_RESOURCES_TOOL, READ_RESOURCE_TOOL, ResourceTools } from './resource-tools.ts';
 import { CALL_TOOL, SEARCH_TOOL, ToolSearch } from './search/tool-search.ts';
 import type { ServerTools } from './session-tools.ts';
-import { aliases, allNames, NameTable, toolName } from './tool-names.ts';
+import { aliases, allNames, type NameClaims, NameTable, toolName } from './tool-names.ts';
 
 export interface NamedTool {
   readonly kind: 'tool';
@@ -162,3 +160,126 @@ const definition = ({ name, description, parameters }: NamedTool): JsonObject =>
   type: 'function',
   function: { name, description, parameters },
 });
+
+/** What was made for a send, and from what. */
+interface Kept {
+  readonly policy: SessionPolicy;
+  readonly listings: readonly ServerTools[];
+  readonly guestTools: ReadonlySet<string>;
+  readonly claims: NameClaims;
+  readonly injection: Injection;
+  /** Tools whose name was taken, by the place of their server. */
+  readonly collisions: readonly (readonly Exclusion[])[];
+}
+
+/** Sessions of one guest that differ in policy or tools; the one used longest ago makes way. */
+const MAX_KEPT = 8;
+
+/** Injections of earlier sends: while nothing changed, a send gets what the one before got, and nothing is named anew. */
+export class InjectionMemory {
+  readonly #kept: Kept[] = [];
+
+  find(
+    policy: SessionPolicy,
+    listings: readonly ServerTools[],
+    guestTools: ReadonlySet<string>,
+    claims: NameClaims,
+  ): Pick<Kept, 'injection' | 'collisions'> {
+    const at = this.#kept.findIndex((kept) => kept.claims === claims && isSame(kept, policy, listings, guestTools));
+    const [found = make(policy, listings, guestTools, claims)] = at < 0 ? [] : this.#kept.splice(at, 1);
+    this.#kept.unshift(found);
+    if (this.#kept.length > MAX_KEPT) this.#kept.pop();
+    return found;
+  }
+}
+
+function make(
+  policy: SessionPolicy,
+  listings: readonly ServerTools[],
+  guestTools: ReadonlySet<string>,
+  claims: NameClaims,
+): Kept {
+  const injection = new Injection(policy, claims);
+  const collisions = listings.map((listing) => injection.add(listing, guestTools));
+  return { policy, listings, guestTools: new Set(guestTools), claims, injection, collisions };
+}
+
+/** Lists that policy filtered are the same objects as long as neither the server nor the policy changed. */
+function isSame(
+  kept: Kept,
+  policy: SessionPolicy,
+  listings: readonly ServerTools[],
+  guestTools: ReadonlySet<string>,
+): boolean {
+  return (
+    kept.policy.toolNaming === policy.toolNaming &&
+    kept.policy.inventory === policy.inventory &&
+    kept.policy.resourceTools === policy.resourceTools &&
+    kept.listings.length === listings.length &&
+    listings.every((listing, at) => isSameListing(listing, kept.listings[at] as ServerTools)) &&
+    kept.guestTools.size === guestTools.size &&
+    kept.guestTools.isSubsetOf(guestTools)
+  );
+}
+
+const isSameListing = (one: ServerTools, other: ServerTools): boolean =>
+  one.record === other.record &&
+  one.tools === other.tools &&
+  one.exclusions === other.exclusions &&
+  one.instructions === other.instructions;
+
+const MAX_DESCRIPTION = 200;
+const MAX_INSTRUCTIONS = 500;
+
+export interface InventoryTool {
+  readonly serverId: string;
+  readonly serverName: string;
+  readonly name: string;
+  readonly description: string;
+}
+
+/**
+ * The system message that tells a model what it has. Descriptions and instructions come from the servers: they are cut
+ * and put on one line, so that none of them can pass for a part of the prompt, and instructions, which are written to be
+ * followed, are said to be nobody's orders.
+ */
+export function renderInventory(
+  template: true | string,
+  tools: readonly InventoryTool[],
+  instructions: ReadonlyMap<string, string>,
+): string {
+  const listed = byServer(tools, instructions);
+  if (template === true) return `The following external tools are available via MCP:\n\n${listed}`;
+  const values: Record<string, string> = {
+    server_names: [...new Set(tools.map(({ serverName }) => plain(serverName)))].join(', '),
+    tool_count: String(tools.length),
+    tools_by_server: listed,
+  };
+  // Unknown placeholders were refused when the parameter was set.
+  return template.replaceAll(/\$\{(\w+)\}/g, (whole, name: string) => values[name] ?? whole);
+}
+
+function byServer(tools: readonly InventoryTool[], instructions: ReadonlyMap<string, string>): string {
+  const servers = Map.groupBy(tools, ({ serverId }) => serverId);
+  const parts = [...servers].map(([serverId, own]) => {
+    const said = plain(instructions.get(serverId) ?? '', MAX_INSTRUCTIONS);
+    const about =
+      said === '' ? [] : [`(untrusted: what this server says about itself: "${said.replaceAll('"', "'")}")`, ''];
+    const lines = own.map(({ name, description }) => {
+      const text = plain(description);
+      return `- \`${name}\`${text && ` - ${text}`}`;
+    });
+    return [`### ${plain(own[0]?.serverName ?? '')}`, '', ...about, ...lines].join('\n');
+  });
+  return parts.join('\n\n');
+}
+
+function plain(text: string, maxCharacters = MAX_DESCRIPTION): string {
+  const line = text
+    .replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ')
+    .replaceAll('`', "'")
+    .trim();
+  // Characters are counted, not units: so it is promised, and the ellipsis is one of them.
+  const characters = [...line];
+  return characters.length > maxCharacters ? `${characters.slice(0, maxCharacters - 1).join('')}…` : line;
+}

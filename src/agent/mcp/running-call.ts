@@ -5,6 +5,7 @@ import type { ApprovalGate, GatedCall } from '../approvals/gate.ts';
 import { ApprovalRefused, isOutdated } from '../approvals/refusal.ts';
 import { compilePatterns } from '../policy/pattern.ts';
 import { uriProblem } from '../policy/resource-uri.ts';
+import type { CallProgress } from './client/call-sender.ts';
 import type { Question, QuestionReply } from './client/elicitation/question.ts';
 import {
   McpArgumentsError,
@@ -14,10 +15,10 @@ import {
   McpPolicyError,
   McpStoppedError,
 } from './client/errors.ts';
-import type { CallProgress, StartedCall, ToldCall } from './client/pool-call.ts';
+import type { StartedCall, ToldCall } from './client/server-call.ts';
 import type { ToolDescriptor } from './client/tool-list.ts';
 import { convertError, type ToolOutput } from './client/tool-result.ts';
-import type { ElicitationDesk } from './elicitation/desk.ts';
+import type { ElicitationDesk } from './elicitation.ts';
 import { type GuestScope, revisionOf } from './guest-scope.ts';
 
 /** A call of one MCP tool, a read or a prompt, from either way in. */

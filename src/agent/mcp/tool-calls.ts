@@ -6,10 +6,10 @@ import { argumentsFor } from '../../server/audit/kept-arguments.ts';
 import { ApprovalGate, type ApprovalOptions } from '../approvals/gate.ts';
 import { type ModelToolCall, notInjected } from '../chat/injected-tools.ts';
 import type { Exclusion } from '../policy/decision.ts';
+import type { CallProgress } from './client/call-sender.ts';
 import type { ToolErrorCode } from './client/errors.ts';
-import type { CallProgress } from './client/pool-call.ts';
 import type { ToolOutput } from './client/tool-result.ts';
-import { ElicitationDesk } from './elicitation/desk.ts';
+import { ElicitationDesk } from './elicitation.ts';
 import { type GuestScope, revisionOf } from './guest-scope.ts';
 import { type CallDesks, type CallObserver, type McpToolCall, RunningCall } from './running-call.ts';
 

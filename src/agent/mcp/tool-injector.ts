@@ -12,14 +12,12 @@ import { uriProblem } from '../policy/resource-uri.ts';
 import { aboutServer, decide, decideCall } from '../policy/walk.ts';
 import { McpPolicyError, toToolError } from './client/errors.ts';
 import { type GuestScope, revisionOf } from './guest-scope.ts';
-import type { Injection } from './injection.ts';
-import { InjectionMemory } from './injection-memory.ts';
-import { NameClaims, namedServers } from './name-claims.ts';
-import { readableResources } from './offer-lists.ts';
+import { type Injection, InjectionMemory } from './injection.ts';
 import { type ResourceAccess, SendTools } from './send-tools.ts';
 import { lossesOf } from './server-troubles.ts';
-import { filterTools, listFailure, type ServerTools } from './session-tools.ts';
+import { filterTools, listFailure, readableResources, type ServerTools } from './session-tools.ts';
 import type { ToolCalls } from './tool-calls.ts';
+import { NameClaims, namedServers } from './tool-names.ts';
 
 /** Gives each send of one guest the tools that its session may call. */
 export class ToolInjector {

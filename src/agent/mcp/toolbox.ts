@@ -15,17 +15,13 @@ import type { ElicitationDecider } from './client/elicitation/decider.ts';
 import { McpConnectionError, McpSchemaError, McpToolError } from './client/errors.ts';
 import { openPool } from './client/open-pool.ts';
 import type { McpPool } from './client/pool.ts';
-import type { PoolLog } from './client/pool-log.ts';
+import type { PoolLog } from './client/pool-options.ts';
 import type { ToolDescriptor } from './client/tool-list.ts';
 import { GuestMcp, type GuestToolCall } from './guest-mcp.ts';
-import { NameClaims } from './name-claims.ts';
-import { availablePrompts, readableResources } from './offer-lists.ts';
-import type { FromSchema } from './schema-types.ts';
-import { filterTools } from './session-tools.ts';
-import { ToolEvents, type ToolListener } from './tool-events.ts';
-import { encodedName } from './tool-names.ts';
+import { availablePrompts, filterTools, readableResources } from './session-tools.ts';
+import { ToolEvents, type ToolListener, watchMcp } from './tool-events.ts';
+import { encodedName, NameClaims } from './tool-names.ts';
 import { type ToolboxServer, toRecords } from './toolbox-server.ts';
-import { watchMcp } from './watch-mcp.ts';
 
 export type { ToolboxServer } from './toolbox-server.ts';
 
@@ -362,3 +358,54 @@ async function asked(
   const failure = value.error as JsonObject | undefined;
   return { success: failure === undefined, message: failure ? String(failure.message) : 'ok', value };
 }
+
+/** A JSON Schema written as a literal (`as const`), as far as types can follow it. */
+type SchemaLiteral = { readonly [keyword: string]: unknown };
+
+interface Primitives {
+  string: string;
+  number: number;
+  integer: number;
+  boolean: boolean;
+  null: null;
+}
+
+type ObjectOf<Properties, Required extends string> = {
+  -readonly [Key in keyof Properties as Key extends Required ? Key : never]: FromSchema<Properties[Key]>;
+} & {
+  -readonly [Key in keyof Properties as Key extends Required ? never : Key]?: FromSchema<Properties[Key]>;
+};
+
+type RequiredKeys<Schema> = Schema extends { readonly required: readonly (infer Key)[] } ? Extract<Key, string> : never;
+
+type FromType<Schema, Type> = Type extends keyof Primitives
+  ? Primitives[Type]
+  : Type extends 'array'
+    ? Schema extends { readonly items: infer Items }
+      ? FromSchema<Items>[]
+      : unknown[]
+    : Type extends 'object'
+      ? Schema extends { readonly properties: infer Properties }
+        ? ObjectOf<Properties, RequiredKeys<Schema>>
+        : Record<string, unknown>
+      : unknown;
+
+/**
+ * The TypeScript type of the values that a schema describes. What types cannot follow (`$ref`, `allOf`, conditions) is
+ * `unknown`; the host checks every call against the whole schema all the same.
+ */
+export type FromSchema<Schema> = Schema extends SchemaLiteral
+  ? Schema extends { readonly const: infer Value }
+    ? Value
+    : Schema extends { readonly enum: readonly (infer Value)[] }
+      ? Value
+      : Schema extends { readonly anyOf: readonly (infer Option)[] }
+        ? FromSchema<Option>
+        : Schema extends { readonly oneOf: readonly (infer Option)[] }
+          ? FromSchema<Option>
+          : Schema extends { readonly type: readonly (infer Type)[] }
+            ? FromType<Schema, Type>
+            : Schema extends { readonly type: infer Type }
+              ? FromType<Schema, Type>
+              : unknown
+  : unknown;

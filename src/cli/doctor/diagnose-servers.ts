@@ -1,11 +1,11 @@
 import { McpConnectionError, McpPolicyError, McpTimeoutError, toToolError } from '../../agent/mcp/client/errors.ts';
 import { type OpenPool, openPool } from '../../agent/mcp/client/open-pool.ts';
 import type { McpPool } from '../../agent/mcp/client/pool.ts';
-import type { PoolLogEntry } from '../../agent/mcp/client/pool-log.ts';
+import type { PoolLogEntry } from '../../agent/mcp/client/pool-options.ts';
 import { poolLimitSpecs } from '../../agent/mcp/client/pool-options.ts';
 import { resolveRecord } from '../../agent/mcp/client/resolved-record.ts';
 import type { ToolList } from '../../agent/mcp/client/tool-list.ts';
-import { NameClaims, namedServers } from '../../agent/mcp/name-claims.ts';
+import { NameClaims, namedServers } from '../../agent/mcp/tool-names.ts';
 import { quoted } from '../../agent/policy/decision.ts';
 import { defaultServers, effectiveSet } from '../../agent/policy/effective-set.ts';
 import { wordsFor } from '../../agent/policy/layer-words.ts';

@@ -1,7 +1,6 @@
 import type { ToolDescriptor, ToolList } from '../../agent/mcp/client/tool-list.ts';
-import type { NameClaims } from '../../agent/mcp/name-claims.ts';
 import { filterTools } from '../../agent/mcp/session-tools.ts';
-import { fullName, isHashed, toolName } from '../../agent/mcp/tool-names.ts';
+import { fullName, isHashed, type NameClaims, toolName } from '../../agent/mcp/tool-names.ts';
 import { approvalNote } from '../../agent/policy/approval-note.ts';
 import type { ApprovalRules } from '../../agent/policy/approval-rules.ts';
 import { quoted } from '../../agent/policy/decision.ts';

@@ -1,5 +1,5 @@
 import { openPool } from '../../agent/mcp/client/open-pool.ts';
-import { NameClaims, namedServers } from '../../agent/mcp/name-claims.ts';
+import { NameClaims, namedServers } from '../../agent/mcp/tool-names.ts';
 import { approvalNote } from '../../agent/policy/approval-note.ts';
 import { quoted } from '../../agent/policy/decision.ts';
 import { wordsFor } from '../../agent/policy/layer-words.ts';

@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
 import { Injection } from '../../../src/agent/mcp/injection.ts';
-import { NameClaims } from '../../../src/agent/mcp/name-claims.ts';
-import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
+import { encodedName, NameClaims } from '../../../src/agent/mcp/tool-names.ts';
 import { deny, exclusion } from '../../../src/agent/policy/decision.ts';
 import { sampleRecord } from '../../server/records/record-samples.ts';
 import { sessionWith } from '../policy/policy-samples.ts';

@@ -1,7 +1,7 @@
 import { expect, onTestFinished } from 'vitest';
 import type { InjectedTools, InjectionRequest } from '../../../src/agent/chat/injected-tools.ts';
 import type { McpPool } from '../../../src/agent/mcp/client/pool.ts';
-import type { PoolLogEntry } from '../../../src/agent/mcp/client/pool-log.ts';
+import type { PoolLogEntry } from '../../../src/agent/mcp/client/pool-options.ts';
 import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
 import type { ServerTroubleListener } from '../../../src/agent/mcp/server-troubles.ts';
 import { ToolEvents, type ToolInvocation } from '../../../src/agent/mcp/tool-events.ts';

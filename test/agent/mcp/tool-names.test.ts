@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { NameClaims } from '../../../src/agent/mcp/name-claims.ts';
-import { aliases, encodedName, NameTable, toolName } from '../../../src/agent/mcp/tool-names.ts';
+import { aliases, encodedName, NameClaims, NameTable, toolName } from '../../../src/agent/mcp/tool-names.ts';
 
 const alone = new NameClaims([]);
 const provider = /^[A-Za-z0-9_-]{1,64}$/;

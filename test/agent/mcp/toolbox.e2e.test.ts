@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import type { PoolLogEntry } from '../../../src/agent/mcp/client/pool-log.ts';
+import type { PoolLogEntry } from '../../../src/agent/mcp/client/pool-options.ts';
 import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
 import {
   McpConnectionError,

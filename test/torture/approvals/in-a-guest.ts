@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { ApprovalDecision, ApprovalRequest } from '../../../src/agent/approvals/decider.ts';
-import type { StartedCall, ToldCall } from '../../../src/agent/mcp/client/pool-call.ts';
+import type { StartedCall, ToldCall } from '../../../src/agent/mcp/client/server-call.ts';
 import { convertError, type ToolOutput } from '../../../src/agent/mcp/client/tool-result.ts';
 import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
 import { ToolEvents } from '../../../src/agent/mcp/tool-events.ts';

@@ -1,4 +1,4 @@
-import type { StartedCall, ToldCall } from '../../../src/agent/mcp/client/pool-call.ts';
+import type { StartedCall, ToldCall } from '../../../src/agent/mcp/client/server-call.ts';
 import { convertError } from '../../../src/agent/mcp/client/tool-result.ts';
 import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
 import { ToolEvents } from '../../../src/agent/mcp/tool-events.ts';

@@ -4,11 +4,9 @@ import { backoffMs } from '../../../base/backoff.ts';
 import type { CallKind } from '../../../runtime/port/call-kind.ts';
 import type { McpServerRecord } from '../../../server/records/record.ts';
 import { sameConnection } from '../../../server/records/record-compare.ts';
-import type { EraMemory } from './era.ts';
 import { McpBudgetError, McpConnectionError, McpError, toToolError } from './errors.ts';
-import type { ConnectLimits, SessionEvents } from './open-session.ts';
-import type { PoolLog } from './pool-log.ts';
-import type { PoolLimits } from './pool-options.ts';
+import type { ConnectLimits, EraMemory, SessionEvents } from './open-session.ts';
+import type { PoolLimits, PoolLog } from './pool-options.ts';
 import { abortReason, type ServerSession } from './session.ts';
 
 export interface ConnectionHealth {

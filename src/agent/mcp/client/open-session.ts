@@ -1,39 +1,36 @@
-import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
+import { setTimeout as delay } from 'node:timers/promises';
+import type {
+  Client,
+  ClientCapabilities,
+  ConnectOptions,
+  JSONRPCMessage,
+  Transport,
+  VersionNegotiationOptions,
+} from '@modelcontextprotocol/client';
+import type { JsonObject } from '../../../base/json.ts';
 import type { CallKind } from '../../../runtime/port/call-kind.ts';
 import type { HttpClient } from '../../../server/egress/http-client.ts';
 import type { McpServerRecord } from '../../../server/records/record.ts';
 import type { SecretSource } from '../../../server/secrets/secret-source.ts';
-import { LibraryCalls } from './call-sender.ts';
+import { LibraryCalls, NO_LIBRARY_TIMEOUT_MS } from './call-sender.ts';
 import { capabilitiesOf } from './elicitation/capabilities.ts';
 import type { AskedCall } from './elicitation/question.ts';
 import { ServerQuestions } from './elicitation/server-questions.ts';
-import {
-  type EraMemory,
-  type Greeting,
-  greetingOf,
-  MODERN_VERSION,
-  mayBeLegacy,
-  negotiation,
-  priorOf,
-  requestMeta,
-} from './era.ts';
 import { McpConnectionError, type McpError, McpTimeoutError } from './errors.ts';
 import { fromLibrary } from './library-errors.ts';
-import { NO_LIBRARY_TIMEOUT_MS } from './library-request.ts';
-import { listenForChanges } from './listen-for-changes.ts';
 import { authorizedFetch } from './oauth/authorized-fetch.ts';
 import type { KeptTokens } from './oauth/kept-tokens.ts';
-import type { PoolLog } from './pool-log.ts';
-import type { CompiledPoolOptions } from './pool-options.ts';
+import type { CompiledPoolOptions, PoolLimits, PoolLog } from './pool-options.ts';
 import type { HomePlace } from './process/directories.ts';
 import { StderrLog } from './process/stderr-log.ts';
 import type { ProcessSupervisor } from './process/supervisor.ts';
 import { type ResolvedRecord, resolveRecord } from './resolved-record.ts';
 import { ServerSession } from './session.ts';
-import type { McpLibrary } from './transport/http-target.ts';
+import { ResumePace } from './transport/event-stream.ts';
 import { SseTransport } from './transport/sse-transport.ts';
 import { StdioTransport } from './transport/stdio-transport.ts';
 import { StreamableHttpTransport } from './transport/streamable-http-transport.ts';
+import type { McpLibrary } from './transport/transport.ts';
 
 export interface OpenSessionDeps {
   readonly options: CompiledPoolOptions;
@@ -312,5 +309,102 @@ class Opening {
     if (known instanceof McpConnectionError && known.reason !== 'lost') return known;
     if (known.code === 'mcp_budget_exceeded' || known.code === 'mcp_policy_denied') return known;
     return new McpConnectionError(serverId, 'connect_failed', `${known.message}${this.lastWords()}${this.#note}`);
+  }
+}
+
+/** The version that begins with `server/discover` and has no sessions. Before it is `initialize`. */
+export const MODERN_VERSION = '2026-07-28';
+
+/** What a connection found out about its server, for the next one that is made in the same way. */
+export interface EraMemory {
+  /** Whether it was asked for its era and answered; null: it never was, or nothing came of it. */
+  bearsAsking: boolean | null;
+}
+
+/** How a server is greeted. */
+export type Greeting = 'ask' | 'legacy' | { readonly pin: string };
+
+/** A version that is not known here is taken for the old way; the old SSE transport has no other. */
+export function greetingOf({ protocol, transport }: McpServerRecord, memory: EraMemory): Greeting {
+  if (transport === 'http_sse_legacy') return 'legacy';
+  if (protocol === 'auto') return memory.bearsAsking === false ? 'legacy' : 'ask';
+  return protocol === MODERN_VERSION ? { pin: protocol } : 'legacy';
+}
+
+export function negotiation(greeting: Greeting, probeTimeoutMs: number): VersionNegotiationOptions {
+  const probe = { timeoutMs: probeTimeoutMs };
+  if (greeting === 'ask') return { mode: 'auto', probe };
+  return greeting === 'legacy' ? { mode: 'legacy' } : { mode: { pin: greeting.pin }, probe };
+}
+
+export function priorOf(greeting: Greeting): Pick<ConnectOptions, 'prior'> {
+  return greeting === 'legacy' ? { prior: { kind: 'legacy' } } : {};
+}
+
+/**
+ * Whether a server that was asked may be one of those that cannot be: they end, say nothing, or answer with something
+ * that means nothing. One that cannot be reached, or refuses us, is no such server.
+ */
+export function mayBeLegacy(error: unknown, library: McpLibrary): boolean {
+  if (error instanceof library.SdkHttpError) return error.status >= 500;
+  if (!(error instanceof library.SdkError)) return false;
+  const { SdkErrorCode } = library;
+  if (error.code === SdkErrorCode.RequestTimeout) return true;
+  if (error.code !== SdkErrorCode.EraNegotiationFailed) return false;
+  const { cause } = error;
+  return cause === undefined || cause instanceof SyntaxError || cause instanceof library.SdkError;
+}
+
+/** What a server without sessions is told with each request, as `_meta`. The library does so with its own. */
+export function requestMeta(
+  version: string,
+  about: {
+    readonly client: { readonly name: string; readonly version: string };
+    readonly capabilities: ClientCapabilities;
+  },
+  library: McpLibrary,
+): JsonObject {
+  return {
+    [library.PROTOCOL_VERSION_META_KEY]: version,
+    [library.CLIENT_INFO_META_KEY]: { ...about.client },
+    [library.CLIENT_CAPABILITIES_META_KEY]: { ...about.capabilities } as JsonObject,
+  };
+}
+
+/** A stream that was open for so long was worth opening. */
+const LISTENED_MS = 10_000;
+
+/**
+ * A server without sessions tells of changes only where somebody listens, so one stream is kept open for as long as the
+ * session is used. A server that does not want to be listened to is left in peace: its list is asked for when it is old.
+ */
+export async function listenForChanges(
+  session: ServerSession,
+  client: Client,
+  { listTimeoutMs }: PoolLimits,
+  changed: () => void,
+): Promise<void> {
+  const { tools, resources, prompts } = client.getServerCapabilities() ?? {};
+  const wanted = {
+    ...(tools?.listChanged === true ? { toolsListChanged: true } : {}),
+    ...(resources?.listChanged === true ? { resourcesListChanged: true } : {}),
+    ...(prompts?.listChanged === true ? { promptsListChanged: true } : {}),
+  };
+  if (Object.keys(wanted).length === 0) return;
+  const pace = new ResumePace();
+  while (session.usable) {
+    try {
+      const subscription = await client.listen(wanted, { timeout: listTimeoutMs });
+      const openSinceMs = performance.now();
+      await subscription.closed;
+      if (performance.now() - openSinceMs > LISTENED_MS) pace.reset();
+    } catch {
+      return;
+    }
+    const pauseMs = pace.nextMs(null);
+    if (pauseMs === null || !session.usable) return;
+    await delay(pauseMs, undefined, { ref: false });
+    // What changed while nobody listened was told to nobody.
+    changed();
   }
 }

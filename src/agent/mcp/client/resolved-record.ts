@@ -10,7 +10,7 @@ import {
 } from '../../../server/secrets/references.ts';
 import type { SecretSource } from '../../../server/secrets/secret-source.ts';
 import { McpConnectionError } from './errors.ts';
-import type { HttpTarget } from './transport/http-target.ts';
+import type { HttpTarget } from './transport/transport.ts';
 
 /** A record as it is used to connect. Lives as long as the attempt or the connection, and is never shown to anyone. */
 export interface ResolvedRecord {

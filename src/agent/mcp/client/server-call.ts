@@ -1,21 +1,20 @@
-import type { JsonObject } from '../../../base/json.ts';
-import { untold } from '../../../base/waiting.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../../base/json.ts';
+import { untold, type Wait, type Waiting } from '../../../base/waiting.ts';
 import type { CallKind } from '../../../runtime/port/call-kind.ts';
+import type { McpServerRecord } from '../../../server/records/record.ts';
 import type { CallQueue, Waiter } from './call-queue.ts';
-import type { Asker } from './call-sender.ts';
-import type { CallSite } from './call-site.ts';
+import type { Asker, CallProgress } from './call-sender.ts';
 import { CallTime, type Timed } from './call-time.ts';
+import type { ServerConnection } from './connection.ts';
 import { CallQuestions, type QuestionedCall } from './elicitation/call-questions.ts';
 import type { Question, QuestionReply } from './elicitation/question.ts';
 import { McpBudgetError, McpConnectionError, type McpError, McpTimeoutError, McpToolError } from './errors.ts';
 import { callHeaders } from './header-parameters.ts';
-import { continuation, type InputRound, inputRound, MAX_INPUT_ROUNDS } from './input-rounds.ts';
-import { checkOffer, offerRequest } from './offers.ts';
-import type { CallProgress, StartedCall, ToldCall } from './pool-call.ts';
+import { checkOffer, type ListCache, offerRequest, type RawListing } from './lists.ts';
+import type { PoolLimits } from './pool-options.ts';
 import type { ServerSession } from './session.ts';
-import type { CheckedTool, CompiledToolList } from './tool-list.ts';
+import type { CheckedTool, CompiledToolList, ToolChecks, ToolDescriptor } from './tool-list.ts';
 import { convertError, convertResult, type ToolOutput } from './tool-result.ts';
-import { answerOf, placeAnywhere, placeAt } from './waits.ts';
 
 /** A call whose connection broke while it waited gets one more; after that it fails. */
 const MAX_ROUNDS = 2;
@@ -118,7 +117,7 @@ export class ServerCall implements StartedCall, Asker, QuestionedCall, Waiter, T
 
   answered(result: JsonObject): void {
     this.#sent = null;
-    this.#site.latency.took(performance.now() - this.#askedAtMs);
+    this.#site.answerTook(performance.now() - this.#askedAtMs);
     if (result.resultType === 'input_required' && this.#goesOn(result)) return;
     this.#time.drop();
     this.#endWait();
@@ -412,3 +411,138 @@ export class ServerCall implements StartedCall, Asker, QuestionedCall, Waiter, T
 }
 
 const callEnded = () => new Error('the call has ended');
+
+const name = ({ server_id: serverId }: McpServerRecord) => `server ${JSON.stringify(serverId)}`;
+
+export function startOf(record: McpServerRecord, timeoutMs: number): Wait {
+  const command = record.stdio === null ? null : JSON.stringify(record.stdio.command);
+  const how = command === null ? 'to connect' : `to start: ${command} has not completed the MCP handshake`;
+  return { what: `${name(record)} ${how}`, atMostMs: timeoutMs };
+}
+
+export function listOf(kind: CallKind, record: McpServerRecord, { listTimeoutMs }: PoolLimits): Wait {
+  return { what: `${name(record)} to list its ${kind}s`, atMostMs: listTimeoutMs };
+}
+
+export function placeAt(record: McpServerRecord, { queueTimeoutMs }: PoolLimits): Wait {
+  const { max_concurrency: most } = record.budgets;
+  return { what: `a slot at ${name(record)}: limited to ${most} concurrent calls`, atMostMs: queueTimeoutMs };
+}
+
+export function placeAnywhere({ maxCallsInFlight, queueTimeoutMs }: PoolLimits): Wait {
+  return { what: `a call slot: ${maxCallsInFlight} calls to servers are in flight`, atMostMs: queueTimeoutMs };
+}
+
+/** Of what was called, what is waited for: the same words for every call of a tool. */
+const answers = new WeakMap<Pick<CheckedTool, 'tool'>, string>();
+
+export function answerOf(
+  kind: CallKind,
+  found: Pick<CheckedTool, 'tool'>,
+  record: McpServerRecord,
+  timeoutMs: number,
+): Wait {
+  let what = answers.get(found);
+  if (what === undefined) {
+    what = `${kind} ${JSON.stringify(found.tool.name)} of ${name(record)}`;
+    answers.set(found, what);
+  }
+  return { what, atMostMs: timeoutMs };
+}
+
+/** What the calls at one server share. */
+export interface CallSite {
+  readonly record: McpServerRecord;
+  readonly queue: CallQueue;
+  readonly connection: ServerConnection;
+  readonly tools: ListCache<RawListing, CompiledToolList>;
+  readonly checks: ToolChecks;
+  readonly calls: Set<StartedCall>;
+  /** The server answered a call after this time. */
+  answerTook(ms: number): void;
+  /** Places for calls in flight, shared by all servers. */
+  readonly places: CallQueue;
+  readonly limits: PoolLimits;
+  readonly waiting: Waiting;
+}
+
+/** A call that its caller has let through. */
+export interface PoolCall {
+  /** @default tool */
+  readonly kind?: CallKind | undefined;
+  /** The server's own name of the tool or the prompt, or the uri of the resource. */
+  readonly tool: string;
+  readonly args: JsonObject;
+  /** Whose call it is; places at a busy server go round between owners. */
+  readonly owner: string;
+  /** What the server is told of the call in its `_meta`, as the inside of a JSON object. */
+  readonly origin?: string | undefined;
+  /** The trace that it is a part of, for what stands before a server; `origin` tells the server itself. */
+  readonly traceparent?: string | undefined;
+  /** Can only shorten what the record allows. */
+  readonly timeoutMs?: number | undefined;
+  /** Can only lower what the record allows. */
+  readonly maxOutputBytes?: number | undefined;
+  /** Whether the result has its `_meta`: programs get it, models do not. @default false */
+  readonly keepsMeta?: boolean | undefined;
+  /** Waited for when the call has its place, with the tool and the arguments that will be sent: it is not if this rejects. */
+  readonly announce?: ((tool: ToolDescriptor, args: JsonObject) => Promise<void>) | undefined;
+  /** Asked at the last moment, after every wait; throws an McpError to refuse the call. */
+  beforeDispatch?(tool: ToolDescriptor, args: JsonObject): void;
+  /** The server asks something during it; no answer is wanted any more when the signal aborts. @default it is declined */
+  asked?(question: Question, signal: AbortSignal): Promise<QuestionReply>;
+  /** The server says how far it is. It may do so at any rate. */
+  progressed?(progress: CallProgress): void;
+}
+
+/** A call that somebody has to decide about first. */
+export interface ProposedCall extends Pick<PoolCall, 'kind' | 'tool' | 'args'> {
+  readonly signal?: AbortSignal;
+}
+
+/** What it would be, if it were sent now. */
+export interface DescribedCall {
+  readonly tool: ToolDescriptor;
+  readonly args: JsonObject;
+}
+
+/** A call by somebody who is told of its end. */
+export interface ToldCall extends PoolCall {
+  /** Called once, maybe before the call is started: a call that fails has an outcome too. */
+  finished(output: ToolOutput): void;
+}
+
+export interface StartedCall {
+  /** Ends it with this error, wherever it is; a server that has it is told. */
+  cancel(error: McpError): void;
+}
+
+/** How often a server may have one call sent again. */
+export const MAX_INPUT_ROUNDS = 10;
+/** What it may ask for in one of those rounds. */
+export const MAX_INPUTS_PER_ROUND = 10;
+
+/** What a server wants before it goes on with a call: answers by the keys it gave, and its own state back. */
+export interface InputRound {
+  readonly state: string | null;
+  readonly requests: readonly (readonly [key: string, request: JsonObject])[];
+}
+
+/** Null: the server gave a result, or something that cannot be gone on with. */
+export function inputRound({ resultType, inputRequests, requestState }: JsonObject): InputRound | null {
+  if (resultType !== 'input_required') return null;
+  const entries = inputRequests === undefined ? [] : isJsonObject(inputRequests) ? Object.entries(inputRequests) : null;
+  const state = typeof requestState === 'string' ? requestState : null;
+  if (entries === null || entries.length > MAX_INPUTS_PER_ROUND || (entries.length === 0 && state === null))
+    return null;
+  const isRequest = (entry: [string, JsonValue]): entry is [string, JsonObject] => isJsonObject(entry[1]);
+  return entries.every(isRequest) ? { state, requests: entries } : null;
+}
+
+/** What the call is sent with once more: the state exactly as it was given, and none where none was. */
+export function continuation({ state }: InputRound, responses: readonly (readonly [string, JsonObject])[]): JsonObject {
+  return {
+    ...(responses.length === 0 ? {} : { inputResponses: Object.fromEntries(responses) }),
+    ...(state === null ? {} : { requestState: state }),
+  };
+}

@@ -3,30 +3,35 @@ import type { CallKind } from '../../../runtime/port/call-kind.ts';
 import type { McpServerRecord } from '../../../server/records/record.ts';
 import { pinProblem } from '../../policy/record-checks.ts';
 import { CallQueue } from './call-queue.ts';
-import type { CallSite } from './call-site.ts';
 import { type ConnectionHealth, ServerConnection } from './connection.ts';
 import { McpBudgetError, McpCancelledError, McpConnectionError, toToolError } from './errors.ts';
-import { Latency } from './latency.ts';
-import { ListCache, type ListCacheDeps } from './list-cache.ts';
-import { listTools, type RawListing } from './list-tools.ts';
 import {
   checkOfferArguments,
   describeOffer,
+  ListCache,
+  type ListCacheDeps,
   listPrompts,
   listResources,
+  listTools,
   type PromptList,
+  type RawListing,
   type ResourceList,
-} from './offers.ts';
+} from './lists.ts';
 import type { ConnectLimits, SessionEvents } from './open-session.ts';
-import type { DescribedCall, ProposedCall, StartedCall, ToldCall } from './pool-call.ts';
-import type { PoolLog } from './pool-log.ts';
-import type { PoolLimits } from './pool-options.ts';
+import type { PoolLimits, PoolLog } from './pool-options.ts';
 import { type SchemaEngine, SchemaStrikes } from './schema/checks.ts';
-import { ServerCall } from './server-call.ts';
+import {
+  type CallSite,
+  type DescribedCall,
+  listOf,
+  type ProposedCall,
+  ServerCall,
+  type StartedCall,
+  startOf,
+  type ToldCall,
+} from './server-call.ts';
 import type { ServerSession } from './session.ts';
-import { ToolChecks } from './tool-checks.ts';
-import { type CompiledToolList, compileToolList, type ToolList } from './tool-list.ts';
-import { listOf, startOf } from './waits.ts';
+import { type CompiledToolList, compileToolList, ToolChecks, type ToolList } from './tool-list.ts';
 
 export interface ServerHealth extends ConnectionHealth {
   readonly serverId: string;
@@ -58,6 +63,9 @@ export interface ServerEntryDeps {
   readonly random: () => number;
 }
 
+/** Weight of a new answer time in the smoothed latency. */
+const LATENCY_WEIGHT = 1 / 8;
+
 /** Everything the pool holds for one server: its connection, its tools, its line of calls. */
 export class ServerEntry implements CallSite {
   readonly connection: ServerConnection;
@@ -67,7 +75,6 @@ export class ServerEntry implements CallSite {
   readonly #prompts: ListCache<PromptList, PromptList>;
   readonly checks: ToolChecks;
   readonly calls = new Set<StartedCall>();
-  readonly latency = new Latency();
   readonly places: CallQueue;
   readonly limits: PoolLimits;
   readonly waiting: Waiting;
@@ -76,6 +83,7 @@ export class ServerEntry implements CallSite {
   readonly #strikes = new SchemaStrikes();
   #record: McpServerRecord;
   #step: ServerStep | null = null;
+  #latencyMs: number | null = null;
 
   constructor(record: McpServerRecord, deps: ServerEntryDeps) {
     this.#record = record;
@@ -115,7 +123,7 @@ export class ServerEntry implements CallSite {
       serverId: this.#record.server_id,
       ...this.connection.health,
       toolCount: this.tools.last?.list.tools.length ?? null,
-      latencyMs: this.latency.ms,
+      latencyMs: this.#latencyMs,
     };
   }
 
@@ -165,6 +173,11 @@ export class ServerEntry implements CallSite {
     const started = new ServerCall(call, this);
     started.start();
     return started;
+  }
+
+  answerTook(ms: number): void {
+    const before = this.#latencyMs;
+    this.#latencyMs = before === null ? ms : before + (ms - before) * LATENCY_WEIGHT;
   }
 
   /** Ends every call; the server is told of each that it was sent. */

@@ -2,12 +2,11 @@ import type { Client, ProtocolEra } from '@modelcontextprotocol/client';
 import type { JsonObject } from '../../../base/json.ts';
 import type { CallKind } from '../../../runtime/port/call-kind.ts';
 import type { Redact } from '../../../server/secrets/redactor.ts';
-import type { CallSender, LibraryCalls } from './call-sender.ts';
+import { anyObject, type CallSender, type LibraryCalls, NO_LIBRARY_TIMEOUT_MS } from './call-sender.ts';
 import type { ServerQuestions } from './elicitation/server-questions.ts';
 import { McpCancelledError, McpConnectionError, McpError, McpOutputError } from './errors.ts';
 import { fromLibrary } from './library-errors.ts';
-import { anyObject, NO_LIBRARY_TIMEOUT_MS } from './library-request.ts';
-import type { McpLibrary } from './transport/http-target.ts';
+import type { McpLibrary } from './transport/transport.ts';
 
 export interface RequestSubject {
   readonly what: string;

@@ -1,6 +1,6 @@
 import { McpCancelledError, McpError } from '../../../../src/agent/mcp/client/errors.ts';
 import type { McpPool } from '../../../../src/agent/mcp/client/pool.ts';
-import type { PoolCall, StartedCall } from '../../../../src/agent/mcp/client/pool-call.ts';
+import type { PoolCall, StartedCall } from '../../../../src/agent/mcp/client/server-call.ts';
 import type { ToolOutput } from '../../../../src/agent/mcp/client/tool-result.ts';
 import type { McpServerRecord } from '../../../../src/server/records/record.ts';
 

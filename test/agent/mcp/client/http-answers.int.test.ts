@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { MODERN_VERSION } from '../../../../src/agent/mcp/client/era.ts';
+import { MODERN_VERSION } from '../../../../src/agent/mcp/client/open-session.ts';
 import { eraHas, serverEra } from '../../../support/server-era.ts';
 import { listedFor } from './http-answers.ts';
 import { call, httpRecord, openPool, textOf } from './pool-samples.ts';

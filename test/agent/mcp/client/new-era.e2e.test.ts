@@ -13,7 +13,7 @@ const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
 
 it('every test of the pool, of calls and of policy is run in both eras, or is listed with a reason [pool.eras.parity]', () => {
   const names = Object.keys({ ...poolTests, ...dispatchTests });
-  const both = files.filter((path) => names.includes(path.replace(/(?:\.\w+)?\.test\.ts$/, '')));
+  const both = files.filter((path) => names.includes(path.replace(/\.\w+\.test\.ts$/, '')));
   const once = Object.keys(testedOnce);
   const isOnce = (path: string) => once.some((beginning) => path.startsWith(beginning));
   expect(files.filter((path) => both.includes(path) === isOnce(path))).toEqual([]);

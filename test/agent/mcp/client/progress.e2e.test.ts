@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { CallProgress } from '../../../../src/agent/mcp/client/pool-call.ts';
+import type { CallProgress } from '../../../../src/agent/mcp/client/call-sender.ts';
 import type { McpServerRecord } from '../../../../src/server/records/record.ts';
 import { call, fixture, httpRecord, openPool, startHttp, stdioRecord, textOf } from './pool-samples.ts';
 

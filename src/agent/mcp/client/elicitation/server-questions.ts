@@ -2,7 +2,7 @@ import type { JSONRPCMessage } from '@modelcontextprotocol/client';
 import type { JsonObject, JsonValue } from '../../../../base/json.ts';
 import type { McpServerRecord } from '../../../../server/records/record.ts';
 import type { Redact } from '../../../../server/secrets/redactor.ts';
-import type { PoolLog } from '../pool-log.ts';
+import type { PoolLog } from '../pool-options.ts';
 import { type AskedCall, parseQuestion, type QuestionReply } from './question.ts';
 import { UnusableQuestion } from './unusable-question.ts';
 

@@ -3,7 +3,7 @@ import type {
   FetchLike,
   OAuthProtectedResourceMetadata,
 } from '@modelcontextprotocol/client';
-import type { McpLibrary } from '../transport/http-target.ts';
+import type { McpLibrary } from '../transport/transport.ts';
 import type { Challenge } from './challenge.ts';
 import { OAuthRefused } from './oauth-failure.ts';
 

@@ -2,7 +2,7 @@ import { createPrivateKey, type KeyObject } from 'node:crypto';
 import type { OAuthClientInformationMixed, OAuthClientProvider, OAuthTokens } from '@modelcontextprotocol/client';
 import type { McpOAuth } from '../../../../server/records/record.ts';
 import type { ClientProof } from '../resolved-record.ts';
-import type { McpLibrary } from '../transport/http-target.ts';
+import type { McpLibrary } from '../transport/transport.ts';
 import type { AuthorizationServer, Discovery } from './authorization-server.ts';
 import { OAuthRefused } from './oauth-failure.ts';
 

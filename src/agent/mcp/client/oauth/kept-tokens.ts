@@ -2,7 +2,7 @@ import type { HttpClient } from '../../../../server/egress/http-client.ts';
 import type { McpServerRecord } from '../../../../server/records/record.ts';
 import { connectionKey } from '../../../../server/records/record-compare.ts';
 import type { ResolvedRecord } from '../resolved-record.ts';
-import type { HttpTarget, McpLibrary } from '../transport/http-target.ts';
+import type { HttpTarget, McpLibrary } from '../transport/transport.ts';
 import { LoginStore } from './login-store.ts';
 import { ServerTokens } from './server-tokens.ts';
 

@@ -3,7 +3,7 @@ import type { OAuthClientInformationMixed, OAuthTokens } from '@modelcontextprot
 import { endpointFetch } from '../../../../server/egress/endpoint-fetch.ts';
 import type { McpTransport } from '../../../../server/records/record.ts';
 import { knownSecrets } from '../../../../server/secrets/redactor.ts';
-import type { HttpTarget, McpLibrary } from '../transport/http-target.ts';
+import type { HttpTarget, McpLibrary } from '../transport/transport.ts';
 import { type AuthorizationServer, type Discovery, discoverAuthorizationServer } from './authorization-server.ts';
 import { clientOfRecord, type OAuthClient } from './client-credentials.ts';
 import { heldToken } from './held-token.ts';

@@ -3,7 +3,7 @@ import { errorText } from '../../../../base/error-text.ts';
 import { knownSecrets } from '../../../../server/secrets/redactor.ts';
 import { McpConnectionError, McpError, McpPolicyError } from '../errors.ts';
 import { deepestCause, egressDenial } from '../library-errors.ts';
-import type { McpLibrary } from '../transport/http-target.ts';
+import type { McpLibrary } from '../transport/transport.ts';
 
 /** No token, and trying again will not bring one: what is wrong, in words that hold no secret. */
 export class OAuthRefused extends Error {

@@ -2,7 +2,7 @@ import type { FetchLike } from '@modelcontextprotocol/client';
 import { version } from '../../../../base/version.ts';
 import type { McpTransport } from '../../../../server/records/record.ts';
 import { boundFetch } from '../transport/bounded-fetch.ts';
-import type { HttpTarget, McpLibrary } from '../transport/http-target.ts';
+import type { HttpTarget, McpLibrary } from '../transport/transport.ts';
 import { type Challenge, readChallenge } from './challenge.ts';
 
 export interface Probe {

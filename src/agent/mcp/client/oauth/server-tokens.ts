@@ -3,7 +3,7 @@ import { endpointFetch } from '../../../../server/egress/endpoint-fetch.ts';
 import type { McpOAuth } from '../../../../server/records/record.ts';
 import { McpConnectionError } from '../errors.ts';
 import type { ClientProof } from '../resolved-record.ts';
-import type { McpLibrary } from '../transport/http-target.ts';
+import type { McpLibrary } from '../transport/transport.ts';
 import {
   type AuthorizationServer,
   type Discovery,

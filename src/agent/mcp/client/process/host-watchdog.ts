@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
-import type { PoolLog } from '../pool-log.ts';
+import type { PoolLog } from '../pool-options.ts';
 import type { Spawn } from './spawn.ts';
 
 /*

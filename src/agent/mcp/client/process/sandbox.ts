@@ -2,7 +2,7 @@ import { existsSync, realpathSync } from 'node:fs';
 import { isAbsolute, normalize } from 'node:path';
 import type { McpSandbox, SandboxNetwork } from '../../../../server/records/record.ts';
 import { McpConnectionError } from '../errors.ts';
-import type { PoolLog } from '../pool-log.ts';
+import type { PoolLog } from '../pool-options.ts';
 import { type Executable, findExecutable } from './executable.ts';
 import { contentMounts, isVisible, type Mount, mountArguments, systemMounts } from './sandbox-arguments.ts';
 import { type ProbeResult, probeSandbox } from './sandbox-probe.ts';

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { FetchLike } from '@modelcontextprotocol/client';
-import { EventStreamFilter } from './event-stream-filter.ts';
+import { EventStreamFilter } from './event-stream.ts';
 import { HEAD_BYTES, type OversizedLine, TAIL_BYTES } from './line-framer.ts';
 
 /** Names the JSON-RPC request that an HTTP request carries; set by our transport, taken off before anything is sent. */

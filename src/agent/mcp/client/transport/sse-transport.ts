@@ -1,11 +1,15 @@
 import type { FetchLike, JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
 import { McpOutputError } from '../errors.ts';
-import { AnswersOnTheWay } from './answers-on-the-way.ts';
 import { boundFetch } from './bounded-fetch.ts';
-import type { HttpTarget, McpLibrary } from './http-target.ts';
-import { NotificationsOnTheWay } from './notifications-on-the-way.ts';
-import { answeredRequest, beginningOfText } from './oversized-answer.ts';
-import { failRequest, type LossReport } from './transport-failure.ts';
+import { answeredRequest, beginningOfText } from './line-framer.ts';
+import {
+  AnswersOnTheWay,
+  failRequest,
+  type HttpTarget,
+  type LossReport,
+  type McpLibrary,
+  NotificationsOnTheWay,
+} from './transport.ts';
 
 export interface SseDeps {
   readonly serverId: string;

@@ -1,14 +1,12 @@
 import type { Writable } from 'node:stream';
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
 import { type JsonObject, parseJson } from '../../../../base/json.ts';
-import type { Asker, CallSender } from '../call-sender.ts';
+import { type Asker, besideArguments, type CallSender, callText, DirectRequests, requestText } from '../call-sender.ts';
 import { McpConnectionError, McpOutputError } from '../errors.ts';
 import type { CallHeaders } from '../header-parameters.ts';
 import type { SupervisedProcess } from '../process/supervised-process.ts';
-import { besideArguments, callText, DirectRequests, requestText } from './direct-requests.ts';
-import { LineFramer, type OversizedLine } from './line-framer.ts';
-import { answeredRequest, beginningOfText } from './oversized-answer.ts';
-import { failRequest, type LossReport } from './transport-failure.ts';
+import { answeredRequest, beginningOfText, LineFramer, type OversizedLine } from './line-framer.ts';
+import { failRequest, type LossReport } from './transport.ts';
 
 export interface StdioTransportDeps {
   readonly serverId: string;

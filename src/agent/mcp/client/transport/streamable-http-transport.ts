@@ -5,14 +5,11 @@ import type { Asker, CallSender } from '../call-sender.ts';
 import { McpConnectionError, type McpError, McpOutputError } from '../errors.ts';
 import type { CallHeaders } from '../header-parameters.ts';
 import type { ServerTokens } from '../oauth/server-tokens.ts';
-import { AnswersOnTheWay } from './answers-on-the-way.ts';
 import { boundFetch, REQUEST_HEADER } from './bounded-fetch.ts';
+import { ResumePace } from './event-stream.ts';
 import { HttpCalls } from './http-calls.ts';
-import type { HttpTarget, McpLibrary } from './http-target.ts';
-import { NotificationsOnTheWay } from './notifications-on-the-way.ts';
-import { answeredRequest, beginningOfText } from './oversized-answer.ts';
-import { ResumePace } from './resume-pace.ts';
-import { failRequest } from './transport-failure.ts';
+import { answeredRequest, beginningOfText } from './line-framer.ts';
+import { AnswersOnTheWay, failRequest, type HttpTarget, type McpLibrary, NotificationsOnTheWay } from './transport.ts';
 
 export interface StreamableHttpDeps {
   readonly serverId: string;

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync, mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { PoolLogEntry } from '../../../../../src/agent/mcp/client/pool-log.ts';
+import type { PoolLogEntry } from '../../../../../src/agent/mcp/client/pool-options.ts';
 import { HostWatchdog } from '../../../../../src/agent/mcp/client/process/host-watchdog.ts';
 import { eventually, isAlive, tempDir } from '../pool-samples.ts';
 

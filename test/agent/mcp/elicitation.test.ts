@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { parseForm } from '../../../../src/agent/mcp/client/elicitation/parse-form.ts';
-import { secretField } from '../../../../src/agent/mcp/elicitation/secret-fields.ts';
+import { parseForm } from '../../../src/agent/mcp/client/elicitation/parse-form.ts';
+import { secretField } from '../../../src/agent/mcp/elicitation.ts';
 
 const found = (name: string, schema: object) =>
   secretField(parseForm({ type: 'object', properties: { [name]: { type: 'string', ...schema } } }));

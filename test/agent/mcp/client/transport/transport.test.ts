@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { AnswersOnTheWay, MAX_ANSWERS } from '../../../../../src/agent/mcp/client/transport/answers-on-the-way.ts';
+import { AnswersOnTheWay, MAX_ANSWERS } from '../../../../../src/agent/mcp/client/transport/transport.ts';
 
 it('answers no more questions of a server at a time than the bound, and goes on when some have arrived', async () => {
   const answers = new AnswersOnTheWay();

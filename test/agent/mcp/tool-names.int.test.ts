@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { NameClaims } from '../../../src/agent/mcp/name-claims.ts';
-import { aliases, encodedName, toolName } from '../../../src/agent/mcp/tool-names.ts';
+import { aliases, encodedName, NameClaims, toolName } from '../../../src/agent/mcp/tool-names.ts';
 import type { McpServerRecord } from '../../../src/server/records/record.ts';
 import { sampleRecord } from '../../server/records/record-samples.ts';
 import { fixture } from './client/pool-records.ts';

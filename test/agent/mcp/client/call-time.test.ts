@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { type Deadline, Deadlines } from '../../../../src/agent/mcp/client/deadlines.ts';
+import { type Deadline, Deadlines } from '../../../../src/agent/mcp/client/call-time.ts';
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }));
 afterEach(() => void vi.useRealTimers());

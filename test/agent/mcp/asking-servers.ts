@@ -1,8 +1,8 @@
 import { onTestFinished } from 'vitest';
-import type { ElicitationAnswer, ElicitationRequest } from '../../../../src/agent/mcp/client/elicitation/decider.ts';
-import type { McpServerRecord } from '../../../../src/server/records/record.ts';
-import { fixture, httpRecord, npmServer, startHttp, stdioRecord } from '../client/pool-samples.ts';
-import { everythingOverHttp } from '../everything-over-http.ts';
+import type { ElicitationAnswer, ElicitationRequest } from '../../../src/agent/mcp/client/elicitation/decider.ts';
+import type { McpServerRecord } from '../../../src/server/records/record.ts';
+import { fixture, httpRecord, npmServer, startHttp, stdioRecord } from './client/pool-samples.ts';
+import { everythingOverHttp } from './everything-over-http.ts';
 
 export const roots = [
   { uri: 'file:///srv/notes', name: 'notes' },
