@@ -59,16 +59,22 @@ export { ConfigError } from './config/config-error.ts';
 export type { OpenAiOptions } from './config/host/openai-options.ts';
 export type { TaskInput } from './config/task/task-config.ts';
 export type { BackendOption } from './run/choose-backend.ts';
-export type { JournalMode, JournalOption } from './run/journal-option.ts';
-export { type McpNodeOptions, type McpOptions, type OpenMcp, openMcp } from './run/open-mcp.ts';
+export type { RunMcp } from './run/mcp-service.ts';
+export { type OpenMcp, openMcp } from './run/open-mcp.ts';
 export type { RegistryOptions, SmsOptions } from './run/open-registry.ts';
 export type { McpLogEntry } from './run/registry-servers.ts';
 export { type RunReason, type RunResult, runGuest } from './run/run-guest.ts';
-export type { RunMcp } from './run/run-mcp.ts';
-export type { RunOptions } from './run/run-options.ts';
+export type {
+  JournalMode,
+  JournalOption,
+  McpNodeOptions,
+  McpOptions,
+  RunOptions,
+  TaskOptions,
+  TaskRunOptions,
+} from './run/run-options.ts';
 export { type OpenTask, openTask, runTask, type TaskCheck } from './run/run-task.ts';
 export { type ServedMetrics, serveMetrics } from './run/serve-metrics.ts';
-export type { TaskOptions, TaskRunOptions } from './run/task-options.ts';
 export { ModuleError } from './runtime/abi/guest-module.ts';
 export type { OutputCallback, OutputOption, OutputTarget } from './runtime/host/guest-output.ts';
 export { GuestThreads, type GuestThreadsOptions, type ThreadState } from './runtime/host/guest-threads.ts';

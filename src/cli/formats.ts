@@ -1,4 +1,4 @@
-import { NODE_BACKUP_FORMAT } from '../node/backup/node-archive.ts';
+import { NODE_BACKUP_FORMAT } from '../node/backup/node-backup.ts';
 import { TASKS_FORMAT } from '../node/task-store.ts';
 import { abiVersion } from '../runtime/abi/calls.ts';
 import { JOURNAL_FORMAT } from '../runtime/durable/journal.ts';

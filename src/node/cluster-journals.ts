@@ -1,9 +1,9 @@
-import type { JournalMode, JournalOption } from '../run/journal-option.ts';
+import type { JournalMode, JournalOption } from '../run/run-options.ts';
 import type { JournalPlace } from '../runtime/durable/journal-place.ts';
 import { SubjectJournal } from '../server/queue/nats/journal-writer.ts';
 import { NatsJournals } from '../server/queue/nats/nats-journals.ts';
 import type { NatsQueue } from '../server/queue/nats/nats-queue.ts';
-import { journalSubject } from '../server/queue/nats/subjects.ts';
+import { journalSubject } from '../server/queue/nats/streams.ts';
 import type { Claim } from '../server/queue/run-queue.ts';
 import type { Secret } from '../server/secrets/secret.ts';
 import type { Timeline } from '../server/timeline/timeline-entry.ts';

@@ -1,11 +1,16 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
+import { errorText } from '../base/error-text.ts';
 import type { Submitter } from '../config/host/node.ts';
+import type { IdentityPort } from '../registry-client/identity-port.ts';
 import { DEFAULT_NAMESPACE } from '../runtime/port/policy-layers.ts';
+import { PeerRates } from '../server/http/peer-rates.ts';
+import { identityOfToken } from '../server/identity/oidc/identity-of-token.ts';
+import { looksSigned, readSignedToken } from '../server/identity/oidc/signed-token.ts';
 import { ensureToken, readTokenFile } from '../server/identity/token-files.ts';
+import { tokenForm } from '../server/identity/token-text.ts';
 import { ALL_NAMESPACES, type Identity, type Role } from '../server/records/permissions.ts';
-import { IDENTITY_CACHE_MS, type NoIdentity, type RegistryIdentities } from './registry-identities.ts';
 
 /** `unknown`: no token, or one that no user has. Otherwise why a token of the registry cannot be looked up. */
 export type NodeStranger = 'unknown' | NoIdentity;
@@ -94,3 +99,121 @@ function own(name: string, role: Role, namespace: string): Identity {
 }
 
 const digest = (text: string) => createHash('sha256').update(text).digest();
+
+/** How long an answer of the registry holds: a token that was revoked is refused after this time at the latest. */
+export const IDENTITY_CACHE_MS = 5_000;
+/** Somebody may have made the token since. */
+const UNKNOWN_CACHE_MS = 1_000;
+const ANSWER_MS = 3_000;
+const MAX_KNOWN = 10_000;
+/** How long a caller that was valid keeps a reserved slot for its next lookup. */
+const RECENTLY_MS = 10 * 60_000;
+/** Lookups in flight: of tokens that were not valid recently, and of those that were. */
+const MAX_ASKING = 64;
+const MAX_ASKING_RECENT = 512;
+/** Lookups of tokens of one form that were not valid recently, for each peer. */
+export const LOOKUPS_PER_PEER_PER_SECOND = 32;
+
+/** `unavailable`: the registry does not answer. `too_many`: the peer sent too many unknown tokens, or all peers did. */
+export type NoIdentity = 'unavailable' | 'too_many';
+
+interface Answer {
+  readonly identity: Identity | null;
+  readonly until: number;
+}
+
+/**
+ * Identifies callers of a node: by the digest of a token, looked up in the registry, or by a JWT of the registry's issuer,
+ * verified with keys and rules from the registry. No token leaves the node. Answers are cached for a few seconds; if the
+ * registry is unreachable for longer, its users are rejected. A malformed token costs no lookup. Tokens that were not
+ * valid recently have a lookup budget per peer, one for each form, so that random texts do not exhaust the budget of
+ * issued tokens.
+ */
+export class RegistryIdentities {
+  readonly #port: IdentityPort;
+  readonly #onFailure: (why: string) => void;
+  /** Apart, so that nobody who tries out tokens drives out those who have one. The oldest answers come first. */
+  readonly #known = new Map<string, Answer>();
+  readonly #unknown = new Map<string, Answer>();
+  readonly #asking = new Map<string, Promise<Identity | null | 'unavailable'>>();
+  readonly #lookups = new PeerRates(LOOKUPS_PER_PEER_PER_SECOND);
+  #askingRecent = 0;
+  #failed = false;
+
+  constructor(port: IdentityPort, onFailure: (why: string) => void) {
+    this.#port = port;
+    this.#onFailure = onFailure;
+  }
+
+  /** `sha256`: of the token, in hex. Never rejects. */
+  async identify(sha256: string, token: string, peer: string): Promise<Identity | null | NoIdentity> {
+    const known = this.#known.get(sha256);
+    const kept = known ?? this.#unknown.get(sha256);
+    if (kept !== undefined && kept.until > performance.now()) return current(kept.identity);
+    const answer = await (this.#asking.get(sha256) ?? this.#begin(sha256, token, peer, known !== undefined));
+    return typeof answer === 'string' ? answer : current(answer);
+  }
+
+  #begin(
+    sha256: string,
+    token: string,
+    peer: string,
+    isRecent: boolean,
+  ): Promise<Identity | null | NoIdentity> | NoIdentity | null {
+    if (isRecent) {
+      if (this.#askingRecent >= MAX_ASKING_RECENT) return 'too_many';
+      this.#askingRecent += 1;
+      return this.#ask(sha256, token).finally(() => {
+        this.#askingRecent -= 1;
+      });
+    }
+    const form = looksSigned(token) ? 'signed' : tokenForm(token);
+    if (form === 'malformed' || (form === 'signed' && readSignedToken(token) === null)) return null;
+    if (this.#asking.size - this.#askingRecent >= MAX_ASKING) return 'too_many';
+    return this.#lookups.spend(`${form} ${peer}`) ? this.#ask(sha256, token) : 'too_many';
+  }
+
+  #ask(sha256: string, token: string): Promise<Identity | null | 'unavailable'> {
+    const asking = this.#identify(sha256, token, AbortSignal.timeout(ANSWER_MS)).then(
+      (identity) => {
+        this.#keep(sha256, identity);
+        this.#failed = false;
+        return identity;
+      },
+      (error: unknown) => {
+        if (!this.#failed) this.#onFailure(errorText(error));
+        this.#failed = true;
+        return 'unavailable' as const;
+      },
+    );
+    this.#asking.set(sha256, asking);
+    void asking.finally(() => this.#asking.delete(sha256));
+    return asking;
+  }
+
+  async #identify(sha256: string, token: string, signal: AbortSignal): Promise<Identity | null> {
+    if (!looksSigned(token)) return this.#port.identify(sha256, signal);
+    const signed = readSignedToken(token);
+    if (signed === null) return null;
+    const { alg, kid } = signed;
+    const issuer = await this.#port.issuer({ alg, kid }, signal);
+    return issuer === null ? null : identityOfToken(signed, issuer);
+  }
+
+  #keep(sha256: string, identity: Identity | null): void {
+    this.#known.delete(sha256);
+    this.#unknown.delete(sha256);
+    const answers = identity === null ? this.#unknown : this.#known;
+    const now = performance.now();
+    const retainedMs = identity === null ? 0 : RECENTLY_MS;
+    for (const [oldest, { until }] of answers) {
+      if (until + retainedMs > now && answers.size < MAX_KNOWN) break;
+      answers.delete(oldest);
+    }
+    answers.set(sha256, { identity, until: now + (identity === null ? UNKNOWN_CACHE_MS : IDENTITY_CACHE_MS) });
+  }
+}
+
+function current(identity: Identity | null): Identity | null {
+  return identity?.expiresAtMs != null && identity.expiresAtMs <= Date.now() ? null : identity;
+}

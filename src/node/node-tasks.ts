@@ -1,15 +1,23 @@
+import { hash } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Backoff, backoffMs } from '../base/backoff.ts';
+import { errorText } from '../base/error-text.ts';
 import type { NodeFiles } from '../config/node/paths.ts';
-import type { SmsPlatform } from '../run/open-sms.ts';
+import { KindCache } from '../registry-client/kind-cache.ts';
+import type { RegistryChange } from '../registry-client/snapshot.ts';
+import type { TaskPort } from '../registry-client/task-port.ts';
+import type { SmsPlatform } from '../run/open-registry.ts';
+import { limitSpecs } from '../runtime/port/limits.ts';
 import type { ServiceLog } from '../server/log/service-log.ts';
 import type { RunQueue } from '../server/queue/run-queue.ts';
 import { hasEnded, runStatuses } from '../server/records/run.ts';
-import type { TaskRevision } from '../server/records/task.ts';
+import { type TaskRevision, taskId } from '../server/records/task.ts';
+import { type TaskRecord, taskKind } from '../server/records/task-kind.ts';
 import { TaskRequests } from '../server/routes/task-requests.ts';
-import type { Admission } from '../server/tasks/admit-task.ts';
+import { type Admission, placementProblem } from '../server/tasks/admit-task.ts';
 import { Blobs } from '../server/tasks/blobs.ts';
 import type { NamedTask } from '../server/tasks/task-book.ts';
 import { loadTaskDirectory } from '../server/tasks/task-directory.ts';
-import { FollowedTasks } from './followed-tasks.ts';
 import { TaskStore } from './task-store.ts';
 
 export interface NodeTasksOptions {
@@ -127,4 +135,197 @@ async function hasUnfinishedRun(
     }
   }
   return false;
+}
+
+export interface FollowedTasksOptions {
+  readonly port: TaskPort;
+  readonly store: TaskStore;
+  readonly blobs: Blobs;
+  readonly admission: Pick<Admission, 'backends' | 'pool'>;
+  /** Whether a run that has not ended was submitted with this revision. */
+  readonly isPinned: (named: NamedTask, revision: number) => Promise<boolean>;
+  readonly log: ServiceLog;
+  /** Called after each change of the tasks. @default nothing is called */
+  readonly onChange?: (() => void) | undefined;
+}
+
+const MODULE_MS = 120_000;
+const PREFETCH_RETRY_MS = 5_000;
+const FETCH_BACKOFF: Backoff = { firstMs: 200, maxMs: 10_000 };
+/** After so many a run goes back to the line. */
+const FETCH_TRIES = 12;
+
+/**
+ * Keeps the tasks of a node in line with those of a registry. What it has is in files of its own, so that a node starts
+ * and goes on while the registry is away. A run gets a module that is not here yet when it begins.
+ */
+export class FollowedTasks {
+  readonly #options: FollowedTasksOptions;
+  readonly #cache: KindCache<TaskRecord>;
+  readonly #ended = new AbortController();
+  readonly #fetching = new Map<string, Promise<Uint8Array>>();
+  #taking: Promise<void> = Promise.resolve();
+  #isFirst = true;
+  #isLoaded = false;
+
+  constructor(options: FollowedTasksOptions) {
+    this.#options = options;
+    this.#cache = new KindCache({ kind: taskKind, source: options.port });
+    this.#cache.onChange((change) => {
+      this.#taking = this.#taking
+        .then(() => this.#take(change))
+        .then(() => {
+          this.#isLoaded = true;
+          options.onChange?.();
+        });
+    });
+    this.#cache.onStatus(({ state, lastError }) => {
+      if (state === 'degraded' || state === 'refused') {
+        options.log('warn', 'tasks_not_followed', { state, message: lastError ?? '', kept: true });
+      }
+    });
+  }
+
+  /** Waits for the first list, and no longer than this. False: the tasks are those that were known before. */
+  async open(deadlineMs: number): Promise<boolean> {
+    this.#cache.start();
+    const isThere = await this.#cache.ready(deadlineMs);
+    await this.#taking;
+    void this.#prefetch();
+    return isThere;
+  }
+
+  /** Whether the node has the list of tasks that the registry has sent since the node started. */
+  get isLoaded(): boolean {
+    return this.#isLoaded;
+  }
+
+  /** Why they are not followed; null: they are, or nothing was heard yet. */
+  get problem(): string | null {
+    return this.#cache.status().lastError;
+  }
+
+  /** The bytes of a module, from here or from the registry. */
+  async module(sha256: string): Promise<Uint8Array> {
+    if (this.#options.blobs.has(sha256)) return this.#options.blobs.read(sha256);
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.#fetch(sha256);
+      } catch (error) {
+        if (tries >= FETCH_TRIES || this.#ended.signal.aborted) throw error;
+        await this.#pause(backoffMs(FETCH_BACKOFF, tries, Math));
+      }
+    }
+  }
+
+  /** A revision that some run has; null: neither this node nor the registry has it. */
+  async revision(named: NamedTask, revision: number): Promise<TaskRevision | null> {
+    const known = this.#options.store.revision(named, revision);
+    if (known !== null) return known;
+    const found = await this.#options.port.revision(taskId(named), revision, AbortSignal.timeout(MODULE_MS));
+    if (found !== null) this.#options.store.keep(found);
+    return found;
+  }
+
+  async close(): Promise<void> {
+    this.#ended.abort();
+    await this.#cache.close();
+    await this.#taking;
+    await Promise.allSettled(this.#fetching.values());
+  }
+
+  async #take({ snapshot, upserted, deleted }: RegistryChange<TaskRecord>): Promise<void> {
+    const { store, log } = this.#options;
+    try {
+      const unknown = this.#isFirst
+        ? store
+            .list(null)
+            .map(taskId)
+            .filter((id) => !snapshot.records.has(id))
+        : [];
+      this.#isFirst = false;
+      for (const id of [...deleted, ...unknown]) this.#drop(id);
+      for (const id of upserted) {
+        const record = snapshot.records.get(id);
+        if (record?.live == null) this.#drop(id);
+        else await this.#adopt(record, record.live);
+      }
+      void this.#prefetch();
+    } catch (error) {
+      log('error', 'task_not_taken', { message: errorText(error) });
+    }
+  }
+
+  /** What this node cannot run it does not offer, and least of all what the task was before. */
+  async #adopt(record: TaskRecord, live: TaskRevision): Promise<void> {
+    const { store, admission, isPinned, log } = this.#options;
+    const refused = placementProblem(live, admission);
+    if (refused !== null) {
+      this.#drop(record.task_id);
+      log('warn', 'task_refused', { problem: `${record.task_id}@${live.revision}: ${refused}` });
+      return;
+    }
+    const known = store.revision(live, live.revision);
+    if (known !== null && known.digest !== live.digest) {
+      if (await isPinned(live, live.revision)) {
+        this.#drop(record.task_id);
+        const why =
+          'unfinished runs use a different revision with this number; the task becomes available with its next revision';
+        log('error', 'task_refused', { problem: `${record.task_id}@${live.revision}: ${why}` });
+        return;
+      }
+      store.forget(live, live.revision);
+    }
+    store.adopt(live, record.from_file);
+    log('info', 'task', { task: record.task_id, revision: live.revision, outcome: 'live' });
+  }
+
+  #drop(id: string): void {
+    const [namespace = '', name = ''] = id.split('/');
+    if (this.#options.store.find({ namespace, name }) === null) return;
+    this.#options.store.remove({ namespace, name });
+    this.#options.log('info', 'task', { task: id, outcome: 'removed' });
+  }
+
+  /** Modules of what is live, before the first run asks for them. */
+  async #prefetch(): Promise<void> {
+    const { store, blobs, log } = this.#options;
+    const { signal } = this.#ended;
+    let failed = false;
+    while (!signal.aborted) {
+      const wanted = new Set(store.list(null).map(({ live }) => live.wasm));
+      const missing = [...wanted].filter((sha256) => !blobs.has(sha256) && !this.#fetching.has(sha256));
+      let isWhole = true;
+      for (const sha256 of missing) {
+        await this.#fetch(sha256).catch((error: unknown) => {
+          isWhole = false;
+          if (!failed && !signal.aborted) log('warn', 'module_not_fetched', { sha256, message: errorText(error) });
+          failed = true;
+        });
+      }
+      if (isWhole) return;
+      await this.#pause(PREFETCH_RETRY_MS);
+    }
+  }
+
+  #fetch(sha256: string): Promise<Uint8Array> {
+    const fetching = this.#fetching.get(sha256) ?? this.#download(sha256);
+    this.#fetching.set(sha256, fetching);
+    const over = () => this.#fetching.delete(sha256);
+    fetching.then(over, over);
+    return fetching;
+  }
+
+  async #download(sha256: string): Promise<Uint8Array> {
+    const signal = AbortSignal.any([this.#ended.signal, AbortSignal.timeout(MODULE_MS)]);
+    const bytes = await this.#options.port.module(sha256, limitSpecs.module_bytes.max, signal);
+    const found = hash('sha256', bytes);
+    if (found !== sha256) throw new Error(`the registry sent a module with sha256 ${found} instead of ${sha256}`);
+    await this.#options.blobs.put(bytes);
+    return bytes;
+  }
+
+  async #pause(ms: number): Promise<void> {
+    await delay(ms, undefined, { signal: this.#ended.signal }).catch(() => {});
+  }
 }

@@ -3,7 +3,7 @@ import { errorText } from '../base/error-text.ts';
 import { JournalError } from '../runtime/durable/journal-error.ts';
 import type { GuestThreads } from '../runtime/host/guest-threads.ts';
 import type { ServiceLog } from '../server/log/service-log.ts';
-import type { EventSender } from '../server/queue/nats/event-sender.ts';
+import type { EventSender } from '../server/queue/nats/nats-events.ts';
 import type { AllRunEvents, AttemptEvents } from '../server/queue/run-events.ts';
 import type { Claim, RunEnding, RunQueue } from '../server/queue/run-queue.ts';
 import type { TaskRevision } from '../server/records/task.ts';

@@ -1,9 +1,10 @@
+import { errorText } from '../base/error-text.ts';
 import type { CompiledHostConfig } from '../config/host/host-config.ts';
 import { queueAddress } from '../config/nats.ts';
 import type { NodeFiles } from '../config/node/paths.ts';
 import type { ServiceLog } from '../server/log/service-log.ts';
 import { EmbeddedQueue } from '../server/queue/embedded/embedded-queue.ts';
-import type { EventSender } from '../server/queue/nats/event-sender.ts';
+import type { EventSender } from '../server/queue/nats/nats-events.ts';
 import { AllRunEvents, type RunEventSource } from '../server/queue/run-events.ts';
 import type { Claim, RunQueue } from '../server/queue/run-queue.ts';
 import { FileJournals, type RunJournals } from './run-journals.ts';
@@ -51,7 +52,7 @@ async function openCluster({ host, log }: EngineOptions, address: string, events
     import('../server/queue/nats/connect.ts'),
     import('../server/queue/nats/nats-queue.ts'),
     import('../server/queue/nats/nats-events.ts'),
-    import('../server/queue/nats/event-sender.ts'),
+    import('../server/queue/nats/nats-events.ts'),
     import('./cluster-journals.ts'),
   ]);
   const onStatus = (status: string) => log('warn', 'nats', { status });
@@ -78,4 +79,40 @@ async function openCluster({ host, log }: EngineOptions, address: string, events
     sendEvents: (claim) => new EventSender(queue, claim),
     backup: null,
   };
+}
+
+const EVERY_MS = 10 * 60_000;
+const HOUR_MS = 3_600_000;
+
+/** Forgets runs that ended long ago, with their results and journals: now, and from time to time. */
+export class Retention {
+  readonly #forget: () => Promise<void>;
+  readonly #timer: NodeJS.Timeout;
+  #last: Promise<void>;
+
+  constructor(queue: RunQueue, journals: RunJournals, hours: number, log: ServiceLog, now: () => number = Date.now) {
+    this.#forget = async () => {
+      let forgotten = 0;
+      try {
+        for (;;) {
+          const gone = await queue.forget(now() - hours * HOUR_MS);
+          for (const { namespace, id } of gone) await journals.remove(namespace, id);
+          forgotten += gone.length;
+          if (gone.length === 0) break;
+        }
+        if (forgotten > 0) log('info', 'forgotten', { runs: forgotten });
+      } catch (error) {
+        log('error', 'not_forgotten', { message: errorText(error) });
+      }
+    };
+    this.#last = this.#forget();
+    this.#timer = setInterval(() => {
+      this.#last = this.#last.then(this.#forget);
+    }, EVERY_MS).unref();
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#last;
+  }
 }

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { errorCode } from '../base/error-text.ts';
 import { isJsonObject, type JsonObject } from '../base/json.ts';
-import type { JournalMode, JournalOption } from '../run/journal-option.ts';
+import type { JournalMode, JournalOption } from '../run/run-options.ts';
 import { journalKey } from '../runtime/durable/block-cipher.ts';
 import type { EndRecord, TimedRecord } from '../runtime/durable/journal.ts';
 import { JournalError, JournalHeaderMissing } from '../runtime/durable/journal-error.ts';

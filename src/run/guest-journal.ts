@@ -5,8 +5,7 @@ import { type JournalOpening, recordJournal, replayJournal, resumeJournal } from
 import type { RunJournal } from '../runtime/durable/run-journal.ts';
 import { compileLimits, type LimitName, type Limits, limitNames } from '../runtime/port/limits.ts';
 import { usesRelaxedSimd } from '../runtime/wasm/relaxed-simd.ts';
-import type { CompiledJournal } from './journal-option.ts';
-import type { CompiledRunOptions } from './run-options.ts';
+import type { CompiledJournal, CompiledRunOptions } from './run-options.ts';
 
 const RELAXED_SIMD = 'the module uses relaxed SIMD, whose results differ between machines: its runs cannot be replayed';
 

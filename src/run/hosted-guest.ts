@@ -17,14 +17,13 @@ import { type GuestMessage, type GuestReport, type HostReply, PortViolation } fr
 import { describeComponent } from '../runtime/wasm/component/component-stages.ts';
 import { guestNotices } from '../runtime/wasm/guest-notices.ts';
 import { prepare } from '../runtime/wasm/prepare.ts';
+import { type AuditSink, noAudit } from '../server/audit/event.ts';
 import type { RunDegradation } from '../server/records/run.ts';
-import { auditGuestStart } from './audit-guest.ts';
+import type { ChatService } from './chat-service.ts';
 import { GuestServices } from './guest-services.ts';
 import type { LongWaits, WaitingRun } from './long-waits.ts';
-import { questionOf } from './mcp-service.ts';
-import { Resumption } from './resumption.ts';
+import { type McpOfRun, questionOf, type RunMcp } from './mcp-service.ts';
 import { type Ending, ended, fromReport, notLoaded, outOfTime, replayed } from './run-ending.ts';
-import type { McpOfRun, RunMcp } from './run-mcp.ts';
 import type { RunMetrics } from './run-metrics.ts';
 import type { CompiledRunOptions } from './run-options.ts';
 import type { RunTrace } from './run-trace.ts';
@@ -399,3 +398,51 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
 const rulesInJournal = (rules: ApprovalRules) => rules as unknown as RecordedRules;
 
 const heardInReplay: ReadonlySet<GuestMessage[3]> = new Set(['output', 'notice', 'replay', 'ended']);
+
+/** Tells that a guest begins, as soon as its bytes are there: before it can do anything. */
+export function auditGuestStart(
+  audit: AuditSink,
+  run: string,
+  module: string,
+  wasm: Uint8Array | Promise<Uint8Array>,
+): void {
+  if (audit === noAudit) return; // nobody reads the digest
+  const tell = (module_sha256: string | null) => audit.write(run, { event: 'guest.started', module, module_sha256 });
+  Promise.resolve(wasm).then(
+    // Loaded here: a run without a trail starts sooner without it.
+    (bytes) => tell(process.getBuiltinModule('node:crypto').hash('sha256', bytes)),
+    () => tell(null),
+  );
+}
+
+/** Answers again what was answered before the run was interrupted, without doing anything again. */
+export class Resumption {
+  readonly #journal: RunJournal;
+  readonly #chat: ChatService;
+  readonly #post: (call: number, reply: HostReply) => void;
+  /** Calls of which the guest will hear what it had not. */
+  readonly #told = new Set<number>();
+
+  constructor(journal: RunJournal, chat: ChatService, post: (call: number, reply: HostReply) => void) {
+    this.#journal = journal;
+    this.#chat = chat;
+    this.#post = post;
+  }
+
+  /** Whether nothing is left to do about the message. */
+  take(message: GuestMessage): boolean {
+    const { recorded } = this.#journal;
+    const call = message[1];
+    if (recorded === null || call === 0) return false;
+    if (message[3] === 'cancel' || message[3] === 'tool_result') return recorded.isAnswered(call);
+    // Once: a guest says more than one thing about a stream.
+    const unheard = this.#told.has(call) ? [] : recorded.unheard(call);
+    if (unheard.length > 0) this.#told.add(call);
+    for (const reply of unheard) this.#post(call, reply);
+    const last = recorded.lastReply(call);
+    if (last === null) return false;
+    if (message[3] === 'send' && last.send !== undefined) this.#chat.restore(message[4], message[6], last.send);
+    if (message[3] === 'close_session') this.#chat.closeSession(0, message[4]);
+    return true;
+  }
+}

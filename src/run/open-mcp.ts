@@ -4,77 +4,20 @@ import type { ApprovalRule, ApprovalRules } from '../agent/policy/approval-rules
 import { parseApprovalRules } from '../agent/policy/approval-rules-parse.ts';
 import { type EffectiveSet, effectiveSet } from '../agent/policy/effective-set.ts';
 import { type ParsedTaskPolicy, parseTaskPolicy } from '../agent/policy/task-policy.ts';
-import type { JsonObject } from '../base/json.ts';
-import type { Waiting } from '../base/waiting.ts';
 import { ConfigError } from '../config/config-error.ts';
-import { type OptionKeys, refuseUnknownKeys } from '../config/option-keys.ts';
-import { loadTaskConfig, type TaskConfig, type TaskInput, taskLabel } from '../config/task/task-config.ts';
+import { refuseUnknownKeys } from '../config/option-keys.ts';
+import { loadTaskConfig, type TaskConfig, taskLabel } from '../config/task/task-config.ts';
 import type { ApprovalPort } from '../registry-client/approval-port.ts';
+import type { RegistryStatus } from '../registry-client/kind-cache.ts';
+import type { RegistryChange } from '../registry-client/snapshot.ts';
 import { initialSession, type TaskPolicy } from '../runtime/port/policy-layers.ts';
-import type { EgressOptions } from '../server/egress/egress.ts';
-import type { StdioPolicy } from '../server/records/record.ts';
-import type { Metrics } from '../server/telemetry/metrics.ts';
-import { auditProfiles, auditRegistry, auditRegistryState } from './audit-registry.ts';
-import { libraryWords } from './library-words.ts';
-import { openRunRegistry, type RegistryOptions, type RegistryWords } from './open-registry.ts';
-import { type McpLogEntry, RegistryServers, type TaskServers } from './registry-servers.ts';
+import type { AuditSink } from '../server/audit/event.ts';
+import type { McpProfile } from '../server/records/profile.ts';
+import type { McpOfRun, McpRun, RunMcp } from './mcp-service.ts';
+import { openRunRegistry, type RegistryWords } from './open-registry.ts';
+import { RegistryServers, type TaskServers } from './registry-servers.ts';
 import { nodeId } from './report-node.ts';
-import { newRunId } from './run-id.ts';
-import type { McpOfRun, McpRun, RunMcp } from './run-mcp.ts';
-
-/** What this node lets MCP use, and who is told of it. */
-export interface McpNodeOptions extends RegistryOptions {
-  /** Where HTTP servers may be. @default any public address; this machine too, unless the records come from an SMS */
-  readonly egress?: EgressOptions | undefined;
-  /** What becomes of stdio servers: run as their records say, never without a sandbox, or not at all. @default 'sandboxed' for records of an SMS, else 'allow' */
-  readonly stdio?: StdioPolicy | null | undefined;
-  /** The node's rules about calls of tools, in the form of the config file; they come before the task's. @default none */
-  readonly approvalRules?: readonly JsonObject[] | undefined;
-  /** Where homes of stdio servers live on between runs. @default this user's own, as the commands have it */
-  readonly stateDir?: string | undefined;
-  /** Receives events of connections. @default none */
-  readonly log?: ((entry: McpLogEntry) => void) | undefined;
-}
-
-export interface McpOptions extends McpNodeOptions {
-  /** The task's config, whose `mcp.*` keys say what its guests get: a file, or what it would hold. */
-  readonly task: string | TaskInput;
-  /** Instruments that count connections: `createMetrics(meterProvider)`. @default none */
-  readonly metrics?: Metrics | null | undefined;
-  /** Told when a server or a registry is waited for. @default nobody is */
-  readonly waiting?: Waiting | undefined;
-  /** Something that somebody should know: a record that is left out, a registry that is away. @default nobody is told */
-  readonly onNotice?: ((text: string) => void) | undefined;
-}
-
-const nodeOptionKeys: OptionKeys<McpNodeOptions> = {
-  servers: true,
-  directory: true,
-  strict: true,
-  sms: true,
-  required: true,
-  allowEnv: true,
-  allowFiles: true,
-  keyVariables: true,
-  maxStalenessMs: true,
-  firstSnapshotMs: true,
-  egress: true,
-  stdio: true,
-  approvalRules: true,
-  stateDir: true,
-  log: true,
-};
-
-const mcpOptionKeys: OptionKeys<McpOptions> = {
-  ...nodeOptionKeys,
-  task: true,
-  metrics: true,
-  onNotice: true,
-  waiting: true,
-};
-
-/** @throws ConfigError */
-export const refuseUnknownMcpKeys = (given: McpNodeOptions): void => refuseUnknownKeys('mcp', given, nodeOptionKeys);
+import { libraryWords, type McpNodeOptions, type McpOptions, mcpOptionKeys, newRunId } from './run-options.ts';
 
 /**
  * MCP for guests of one task: its registry and its connections, which several runs may use one after the other or at
@@ -284,4 +227,33 @@ function nodeRules(
 function warnIfEmpty({ serverIds, exclusions }: EffectiveSet, say: (text: string) => void): void {
   if (serverIds.length > 0 || exclusions.length === 0) return;
   say(`no MCP tools for the model: ${exclusions.map(({ detail }) => detail).join('; ')}`);
+}
+
+/** Ids that one line names; the rest is a number. */
+const MAX_IDS = 100;
+
+/** Writes a line for a change of the registry; the records at the start of a run are one too. */
+export function auditRegistry(change: RegistryChange, audit: AuditSink, run: string): void {
+  audit.write(run, { event: 'registry.applied', ...told(change) });
+}
+
+/** The same for the profiles of a task that names one. */
+export function auditProfiles(change: RegistryChange<McpProfile>, audit: AuditSink, run: string): void {
+  audit.write(run, { event: 'profiles.applied', ...told(change) });
+}
+
+function told({ snapshot, upserted, deleted }: RegistryChange<unknown>) {
+  return {
+    epoch: snapshot.epoch,
+    revision: snapshot.revision,
+    upserted: upserted.slice(0, MAX_IDS),
+    deleted: deleted.slice(0, MAX_IDS),
+    upserts: upserted.length,
+    deletes: deleted.length,
+  };
+}
+
+/** Writes a line where the registry refuses this node, is out of reach, or is back. */
+export function auditRegistryState({ state, lastError: reason }: RegistryStatus, audit: AuditSink, run: string): void {
+  if (state !== 'starting') audit.write(run, { event: 'registry.state', state, reason });
 }

@@ -4,11 +4,10 @@ import type { GuestThreads } from '../runtime/host/guest-threads.ts';
 import type { RunResult } from '../runtime/host/run-result.ts';
 import type { Seating } from '../runtime/host/seating.ts';
 import { HostedGuest } from './hosted-guest.ts';
-import type { CompiledJournal } from './journal-option.ts';
 import type { LongWaitsOption, WaitingRun } from './long-waits.ts';
 import { endedBefore } from './run-ending.ts';
 import { RunMetrics } from './run-metrics.ts';
-import { type CompiledRunOptions, compileRunOptions, type RunOptions } from './run-options.ts';
+import { type CompiledJournal, type CompiledRunOptions, compileRunOptions, type RunOptions } from './run-options.ts';
 
 export type { RunReason, RunResult } from '../runtime/host/run-result.ts';
 

@@ -16,13 +16,20 @@ import { readModule } from '../runtime/wasm/read-module.ts';
 import { type AuditSink, noAudit } from '../server/audit/event.ts';
 import type { AuditLog } from '../server/audit/log.ts';
 import { compileBackendOption, type FindBackend, withDefaultBackend } from './choose-backend.ts';
-import type { JournalOption } from './journal-option.ts';
-import { libraryWords, type TaskWords } from './library-words.ts';
-import { nodeOptions } from './node-options.ts';
 import type { OpenMcp } from './open-mcp.ts';
 import { type RunResult, runGuest } from './run-guest.ts';
-import { newRunId } from './run-id.ts';
-import { type TaskOptions, type TaskRunOptions, taskOptionKeys, taskRunOptionKeys } from './task-options.ts';
+import {
+  type JournalOption,
+  libraryWords,
+  newRunId,
+  nodeOptions,
+  refuseUnknownMcpKeys,
+  type TaskOptions,
+  type TaskRunOptions,
+  type TaskWords,
+  taskOptionKeys,
+  taskRunOptionKeys,
+} from './run-options.ts';
 import type { TaskTelemetry } from './task-telemetry.ts';
 
 /** What a run would have, found out without one. */
@@ -119,7 +126,7 @@ async function openMcpOf(
 ): Promise<OpenMcp | null> {
   let opened: OpenMcp | null = null;
   if (Object.keys(task.config).some((key) => key.startsWith('mcp.'))) {
-    const { openTaskMcp, refuseUnknownMcpKeys } = await import('./open-mcp.ts');
+    const { openTaskMcp } = await import('./open-mcp.ts');
     refuseUnknownMcpKeys(mcp);
     const rules = mcp.approvalRules === undefined ? `${host.file}: mcp.approval_rules` : words.approvalRules;
     const about = { task, label, id, words: { ...words, approvalRules: rules } };

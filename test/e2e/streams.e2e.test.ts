@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { WebSocket as Client } from 'ws';
-import { FrameSplitter } from '../../src/run/streams/frame-splitter.ts';
+import { FrameSplitter } from '../../src/run/streams/byte-client.ts';
 import { eventually } from '../agent/mcp/client/pool-samples.ts';
 import { frame, frameData } from '../support/stream-client.ts';
 import { Cli, fixture, scratch, spearRun } from './spear-run.ts';

@@ -1,8 +1,8 @@
 import { parse } from 'node:path';
 import { ConfigError } from '../../config/config-error.ts';
 import type { CompiledHostConfig } from '../../config/host/host-config.ts';
-import { nodeOptions } from '../../run/node-options.ts';
 import { openRunRegistry, type RunRegistry } from '../../run/open-registry.ts';
+import { nodeOptions } from '../../run/run-options.ts';
 import type { TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import { describeProblem } from '../../server/store/directory/directory.ts';
 import { bad, type DiagnosisFlags, type Finding, ok, skipped } from './finding.ts';

@@ -18,8 +18,8 @@ import { errorCode } from '../../base/error-text.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { loadTaskConfig } from '../../config/task/task-config.ts';
-import { libraryWords } from '../../run/library-words.ts';
 import { openRunRegistry } from '../../run/open-registry.ts';
+import { libraryWords } from '../../run/run-options.ts';
 import type {
   JournalHeader,
   RefusedTool,

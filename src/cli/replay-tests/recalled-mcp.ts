@@ -3,7 +3,7 @@ import type { GuestToolCall } from '../../agent/mcp/guest-mcp.ts';
 import type { TakeAnswer } from '../../agent/mcp/tool-calls.ts';
 import { noRules } from '../../agent/policy/approval-rules.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
-import type { McpOfRun, RunMcp, RunningMcp } from '../../run/run-mcp.ts';
+import type { McpOfRun, RunMcp, RunningMcp } from '../../run/mcp-service.ts';
 import type { ErrnoName } from '../../runtime/abi/errno.ts';
 import type { StandardStream } from '../../runtime/port/guest-spec.ts';
 import type { TaskPolicy } from '../../runtime/port/policy-layers.ts';

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import type { JsonObject } from '../../base/json.ts';
-import type { JournalOption } from '../../run/journal-option.ts';
+import type { JournalOption } from '../../run/run-options.ts';
 import { namedJournalKey } from '../journal/key-flag.ts';
 import type { RunFlags } from './flags.ts';
 

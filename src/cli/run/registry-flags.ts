@@ -1,5 +1,5 @@
-import type { TaskWords } from '../../run/library-words.ts';
 import type { RegistryOptions } from '../../run/open-registry.ts';
+import type { TaskWords } from '../../run/run-options.ts';
 import type { FlagValues } from '../command-table.ts';
 import type { registryFlagSpecs } from './flags.ts';
 

@@ -1,7 +1,7 @@
 import { ConfigError } from '../../config/config-error.ts';
+import type { TaskRunOptions } from '../../run/run-options.ts';
 import { openStreamListener } from '../../run/streams/open-stream-listener.ts';
-import type { StreamAddress } from '../../run/streams/stream-address.ts';
-import type { TaskRunOptions } from '../../run/task-options.ts';
+import type { StreamAddress } from '../../run/streams/stream-listener.ts';
 import { UsageError } from '../exit-codes.ts';
 import { auditsToStdout } from './audit.ts';
 import type { RunFlags } from './flags.ts';

@@ -13,7 +13,7 @@ import { connectLocalSocket } from '../../config/sms/local-socket.ts';
 import { tokenOfOwnRegistry } from '../../config/sms/token.ts';
 import { backupOf } from '../../node/backup/node-backup.ts';
 import { restoreNode } from '../../node/backup/node-restore.ts';
-import { BACKUP_PATH } from '../../node/http/backup-route.ts';
+import { BACKUP_PATH } from '../../node/http/node-routes.ts';
 import type { Call, FlagValues } from '../command-table.ts';
 import { UsageError } from '../exit-codes.ts';
 import { outputOf } from '../say.ts';

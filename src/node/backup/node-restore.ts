@@ -21,9 +21,9 @@ import {
   removeDatabase,
 } from '../../base/sqlite-file.ts';
 import type { NodeFiles } from '../../config/node/paths.ts';
-import { startQueueEpoch } from '../../server/queue/embedded/new-epoch.ts';
+import { startQueueEpoch } from '../../server/queue/embedded/schema.ts';
 import { TaskStore } from '../task-store.ts';
-import { type Manifest, readArchive } from './node-archive.ts';
+import { type Manifest, readArchive } from './node-backup.ts';
 
 /*
  * Replaces the data of a node by a backup. The archive is unpacked and checked in `restore.partial`. Then each part is moved

@@ -5,7 +5,7 @@ import { ConfigError } from '../../config/config-error.ts';
 import type { SmsQueue } from '../../config/sms/sms-config.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
-import { NatsSetupError } from '../../server/queue/nats/nats-setup-error.ts';
+import { NatsSetupError } from '../../server/queue/nats/nats-errors.ts';
 import type { QueueFacts } from '../../server/queue/run-queue.ts';
 import type { KeptRuns } from '../../server/routes/run-route.ts';
 

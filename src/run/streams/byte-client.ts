@@ -1,6 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
 import { finished } from 'node:stream/promises';
-import { FrameSplitter } from './frame-splitter.ts';
+import { FRAME_HEADER_BYTES, readFrameHead } from '../../runtime/port/stream-frame.ts';
 import type { ClientSession, StreamEnd } from './stream-client.ts';
 
 /** Ends a client; over bytes there is no way to tell it what it did wrong, so somebody else is told. */
@@ -55,4 +55,51 @@ export function connectByteClient(
   input.once('error', () => session.gone());
   for (const event of ['close', 'error', 'finish']) output.once(event, () => session.gone());
   return true;
+}
+
+/**
+ * Cuts a stream of bytes into frames. It holds less than one frame and one chunk, joins the chunks of a frame once, and
+ * holds nothing after bytes that are no frame.
+ */
+export class FrameSplitter {
+  #chunks: Uint8Array[] = [];
+  #bytes = 0;
+  /** Until so many bytes are there, nothing new can be said of them. */
+  #needed = FRAME_HEADER_BYTES;
+  #isBroken = false;
+
+  /** The frames that are whole now. The last is a text where the bytes are none: what is wrong, and nothing follows. */
+  *split(chunk: Uint8Array): Generator<Uint8Array | string> {
+    if (this.#isBroken) return;
+    this.#chunks.push(Buffer.from(chunk));
+    this.#bytes += chunk.byteLength;
+    if (this.#bytes < this.#needed) return;
+    let rest = this.#chunks.length === 1 ? (this.#chunks[0] as Uint8Array) : Buffer.concat(this.#chunks);
+    this.#hold(rest, FRAME_HEADER_BYTES);
+    while (rest.byteLength >= FRAME_HEADER_BYTES) {
+      const head = readFrameHead(rest);
+      if (typeof head === 'string') {
+        this.#isBroken = true;
+        this.#hold(new Uint8Array(0), FRAME_HEADER_BYTES);
+        return yield head;
+      }
+      if (rest.byteLength < head.length) return this.#hold(rest, head.length);
+      // A copy: a frame may wait long, and would hold the whole chunk.
+      const frame = new Uint8Array(rest.subarray(0, head.length));
+      rest = rest.subarray(head.length);
+      this.#hold(rest, FRAME_HEADER_BYTES);
+      yield frame;
+    }
+  }
+
+  /** Whether the bytes ended in the middle of a frame. */
+  get isInside(): boolean {
+    return this.#bytes > 0;
+  }
+
+  #hold(rest: Uint8Array, needed: number): void {
+    this.#chunks = rest.byteLength === 0 ? [] : [rest];
+    this.#bytes = rest.byteLength;
+    this.#needed = needed;
+  }
 }

@@ -1,7 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
 import { connectByteClient } from './byte-client.ts';
-import type { StreamAddress } from './stream-address.ts';
-import type { StreamListener } from './stream-listener.ts';
+import type { StreamAddress, StreamListener } from './stream-listener.ts';
 
 export interface StreamListenerOptions {
   readonly address: StreamAddress;

@@ -2,9 +2,7 @@ import { lstatSync, rmSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { errorCode } from '../../base/error-text.ts';
 import { connectByteClient } from './byte-client.ts';
-import { hasDeparted } from './departed-peer.ts';
-import { HubGate } from './hub-gate.ts';
-import type { StreamListener } from './stream-listener.ts';
+import { HubGate, hasDeparted, type StreamListener } from './stream-listener.ts';
 
 /** For its owner alone. */
 const SOCKET_UMASK = 0o177;

@@ -6,10 +6,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { errorCode } from '../../base/error-text.ts';
 import { FRAME_BYTES } from '../../runtime/abi/calls.ts';
-import { hasDeparted } from './departed-peer.ts';
-import { HubGate } from './hub-gate.ts';
 import type { StreamEnd } from './stream-client.ts';
-import type { StreamListener } from './stream-listener.ts';
+import { HubGate, hasDeparted, type StreamListener } from './stream-listener.ts';
 
 export const STREAM_PROTOCOL = 'spear.stream.v1';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { FrameSplitter } from '../../../src/run/streams/frame-splitter.ts';
+import { FrameSplitter } from '../../../src/run/streams/byte-client.ts';
 import { readWholeFrame } from '../../../src/runtime/port/stream-frame.ts';
 import { frame } from '../../support/stream-client.ts';
 

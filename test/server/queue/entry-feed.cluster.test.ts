@@ -3,7 +3,7 @@ import { type KV, Kvm } from '@nats-io/kv';
 import { connect, type NatsConnection } from '@nats-io/transport-node';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { EntryFeed, type EntryNews } from '../../../src/server/queue/nats/entry-feed.ts';
-import { patiently } from '../../../src/server/queue/nats/patience.ts';
+import { patiently } from '../../../src/server/queue/nats/nats-errors.ts';
 import { useNats } from '../../support/engines/use-engine.ts';
 import { clearStreams } from './nats-clusters.ts';
 

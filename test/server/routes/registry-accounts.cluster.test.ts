@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadSmsConfig } from '../../../src/config/sms/sms-config.ts';
 import { openNats } from '../../../src/server/queue/nats/connect.ts';
 import { NatsQueue } from '../../../src/server/queue/nats/nats-queue.ts';
-import { RUNS_BUCKET } from '../../../src/server/queue/nats/subjects.ts';
+import { RUNS_BUCKET } from '../../../src/server/queue/nats/streams.ts';
 import type { RunRecord } from '../../../src/server/records/run.ts';
 import { Secret } from '../../../src/server/secrets/secret.ts';
 import { onStop, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../../registry/running-sms.ts';

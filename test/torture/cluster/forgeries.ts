@@ -6,7 +6,7 @@ import { connect, headers, type NatsConnection } from '@nats-io/transport-node';
 import { startNats } from '../../../scripts/engines/nats-cluster.ts';
 import { parseJson } from '../../../src/base/json.ts';
 import { isEntryOf } from '../../../src/server/queue/nats/run-entries.ts';
-import { RUNS_BUCKET } from '../../../src/server/queue/nats/subjects.ts';
+import { RUNS_BUCKET } from '../../../src/server/queue/nats/streams.ts';
 import { hasEnded, type RunRecord } from '../../../src/server/records/run.ts';
 import { NodeLives, writeNodeFolder } from '../node/node-life.ts';
 import type { Random } from '../random.ts';

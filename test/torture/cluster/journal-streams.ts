@@ -2,7 +2,7 @@ import { jetstream, jetstreamManager } from '@nats-io/jetstream';
 import { Kvm } from '@nats-io/kv';
 import type { NatsConnection } from '@nats-io/transport-node';
 import { type StoredRun, toEntry } from '../../../src/server/queue/nats/run-entries.ts';
-import { RUNS_BUCKET, streams } from '../../../src/server/queue/nats/subjects.ts';
+import { RUNS_BUCKET, streams } from '../../../src/server/queue/nats/streams.ts';
 import { hasEnded } from '../../../src/server/records/run.ts';
 
 /** A message on the subject of a run's journal, as it lies on the servers. */

@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { WebSocket } from 'ws';
 import { runGuest } from '../../../src/run/run-guest.ts';
-import { FrameSplitter } from '../../../src/run/streams/frame-splitter.ts';
+import { FrameSplitter } from '../../../src/run/streams/byte-client.ts';
 import { openStreamListener } from '../../../src/run/streams/open-stream-listener.ts';
 import { STREAM_PROTOCOL } from '../../../src/run/streams/websocket-listener.ts';
 import type { Random } from '../random.ts';

@@ -19,9 +19,8 @@ import {
   type RunRelease,
 } from '../run-queue.ts';
 import { Commits } from './commits.ts';
-import { Lines } from './lines.ts';
-import { type RunRow, toRecord } from './run-row.ts';
-import { RunTable } from './run-table.ts';
+import { Lines } from './fair-queue.ts';
+import { type RunRow, RunTable, toRecord } from './run-table.ts';
 import { prepareSchema } from './schema.ts';
 
 export interface EmbeddedQueueOptions {

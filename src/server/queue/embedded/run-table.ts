@@ -1,7 +1,6 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
-import type { RunRecord, RunStatus } from '../../records/run.ts';
+import { parkedFor, type RunRecord, type RunStatus } from '../../records/run.ts';
 import type { NewRun, ParkedFor, RunEnding, RunFilter, RunMark, RunRelease } from '../run-queue.ts';
-import { type RunRow, toParkedFor, toRecord } from './run-row.ts';
 
 const CLAIMED = "status IN ('running', 'waiting')";
 const WITH_PARKED = 'SELECT runs.*, parked.until FROM runs LEFT JOIN parked USING (seq)';
@@ -195,3 +194,37 @@ export class RunTable {
     return known;
   }
 }
+
+/** A row of the table of runs, as SQLite gives it. */
+export interface RunRow extends Omit<RunRecord, 'exit' | 'cost' | 'parked_for' | 'degraded'> {
+  readonly seq: number;
+  readonly exit: string | null;
+  readonly cost: string | null;
+  readonly degraded: string | null;
+  readonly cancel: number;
+  /** The epoch in which it was submitted; null: the first one. */
+  readonly epoch: string | null;
+  /** Only where it was asked for, of a run that is parked. */
+  readonly until?: string | null;
+}
+
+export function toRecord({
+  seq: _,
+  cancel: __,
+  epoch: ___,
+  exit,
+  cost,
+  degraded,
+  until = null,
+  ...row
+}: RunRow): RunRecord {
+  return {
+    ...row,
+    exit: exit === null ? null : (JSON.parse(exit) as RunRecord['exit']),
+    cost: cost === null ? null : (JSON.parse(cost) as RunRecord['cost']),
+    degraded: degraded === null ? null : (JSON.parse(degraded) as RunRecord['degraded']),
+    ...(until === null ? {} : { parked_for: toParkedFor(until) }),
+  };
+}
+
+export const toParkedFor = (text: string): ParkedFor => parkedFor.parse(JSON.parse(text));

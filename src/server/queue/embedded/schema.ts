@@ -1,5 +1,8 @@
+import { randomUUID } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
-import { inTransaction, keepCopy } from '../../../base/sqlite-file.ts';
+import { checkIntegrity, editDatabase, inTransaction, keepCopy } from '../../../base/sqlite-file.ts';
+import { endStatuses } from '../../records/run.ts';
+import { RunTable } from './run-table.ts';
 
 /** Marks a file as a queue ("SPRQ"), so that another program's database is never taken for one. */
 const APPLICATION_ID = 0x53505251;
@@ -99,4 +102,27 @@ function addMissingColumns(db: DatabaseSync): void {
   for (const column of ['traceparent', 'status_reason', 'degraded', 'first_submitted_by', 'epoch']) {
     if (!known.has(column)) db.exec(`ALTER TABLE runs ADD COLUMN ${column} TEXT`);
   }
+}
+
+const RESTORED = 'restored from a backup: the outcome of calls that are not in its journal is unknown';
+
+/**
+ * Makes the copy of a queue the start of a new epoch. Runs of earlier epochs that had not ended may have continued after
+ * the backup was made; the queue marks their claims. Returns how many there are. `name` is for errors.
+ */
+export function startQueueEpoch(path: string, name: string): number {
+  return editDatabase(path, (db) => {
+    checkIntegrity(db, name);
+    prepareSchema(db, path);
+    const ended = endStatuses.map((status) => `'${status}'`).join(', ');
+    let open = 0;
+    inTransaction(db, () => {
+      // As a node does at its start, which would clear the reason below.
+      new RunTable(db).recover();
+      db.prepare('UPDATE epoch SET epoch = ?').run(randomUUID());
+      const sql = `UPDATE runs SET status_reason = ? WHERE status NOT IN (${ended})`;
+      open = Number(db.prepare(sql).run(RESTORED).changes);
+    });
+    return open;
+  });
 }

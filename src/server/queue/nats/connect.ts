@@ -1,3 +1,7 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { connect as connectPlainly, isIP } from 'node:net';
+import { connect as connectByTls, createSecureContext } from 'node:tls';
 import {
   type Authenticator,
   AuthorizationError,
@@ -8,15 +12,14 @@ import {
   type TlsOptions,
   UserAuthenticationExpiredError,
 } from '@nats-io/transport-node';
-import { isUntrustedCertificate } from '../../../base/certificate-problem.ts';
+import { isCertificateAlert, isUntrustedCertificate } from '../../../base/certificate-problem.ts';
 import { errorCode, errorText } from '../../../base/error-text.ts';
+import type { NatsIdentity } from '../../../config/nats.ts';
 import type { Secret } from '../../secrets/secret.ts';
-import { NatsSetupError } from './nats-setup-error.ts';
-import { type NatsTls, tlsOptions } from './nats-tls.ts';
-import { isForbidden } from './patience.ts';
+import { readSecretFile, SecretFileError } from '../../secrets/secret-file.ts';
+import { isForbidden, NatsSetupError } from './nats-errors.ts';
 import { Requests } from './requests.ts';
 import { OLDEST_SERVER } from './streams.ts';
-import { certificateAlert } from './tls-trial.ts';
 
 const UNANSWERED_PINGS = 2;
 
@@ -139,4 +142,93 @@ function checkVersion(nc: NatsConnection): void {
 
 async function tell(nc: NatsConnection, onStatus: (status: string) => void): Promise<void> {
   for await (const { type } of nc.status()) if (type === 'disconnect' || type === 'reconnect') onStatus(type);
+}
+
+/** Whom to trust, and as whom to be known. */
+export interface NatsTls {
+  readonly tls: boolean;
+  /** File of certificates to trust instead of the system's. */
+  readonly ca: string | null;
+  /** Files of the certificate that is shown to servers, and of its key; null: none is. */
+  readonly identity: NatsIdentity | null;
+}
+
+/** Undefined: in clear. @throws NatsSetupError that names the field */
+export function tlsOptions({ tls, ca, identity }: NatsTls): TlsOptions | undefined {
+  if (!tls && ca === null && identity === null) return undefined;
+  if (identity !== null) checkIdentity(identity.cert, identity.key);
+  return {
+    ...(ca === null ? {} : { ca: readText(ca, 'nats.ca') }),
+    // Read by the client for every connection, so that renewed ones need no restart.
+    ...(identity === null ? {} : { certFile: identity.cert, keyFile: identity.key }),
+  };
+}
+
+/** Servers tell little about what is wrong with a certificate, and some of them after a minute. */
+function checkIdentity(cert: string, key: string): void {
+  const shown = readText(cert, 'nats.cert');
+  let isPair: boolean;
+  try {
+    isPair = new X509Certificate(shown).checkPrivateKey(createPrivateKey(readKey(key)));
+  } catch (error) {
+    if (error instanceof NatsSetupError) throw error;
+    throw new NatsSetupError(
+      `nats.cert and nats.key: expected PEM files with a certificate and its key (${cert}, ${key})`,
+    );
+  }
+  if (!isPair) throw new NatsSetupError(`nats.key: ${key} is not the key of the certificate in ${cert} (nats.cert)`);
+}
+
+function readText(path: string, field: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new NatsSetupError(`${field}: ${path} cannot be read (${errorCode(error)})`);
+  }
+}
+
+function readKey(path: string): string {
+  try {
+    return readSecretFile(path);
+  } catch (error) {
+    const why = error instanceof SecretFileError ? errorText(error) : `${path} cannot be read (${errorCode(error)})`;
+    throw new NatsSetupError(`nats.key: ${why}`);
+  }
+}
+
+const TRIAL_MS = 3_000;
+const SPOKEN_TO = 'PING\r\n';
+
+/**
+ * Why a server does not take the certificate that it is shown, or wants one: the code of its alert. Null: it has no such
+ * objection, or says nothing. It comes after the handshake, and the client of the library makes a timeout of it.
+ */
+export async function certificateAlert(server: string, options: TlsOptions): Promise<string | null> {
+  const { hostname, port } = new URL(`nats://${server}`);
+  const host = hostname.replaceAll(/[[\]]/g, '');
+  const { ca, certFile, keyFile } = options;
+  const shown = certFile && keyFile ? { cert: readFileSync(certFile), key: readFileSync(keyFile) } : {};
+  const secureContext = createSecureContext({ ...(ca ? { ca } : {}), ...shown });
+  const { promise, resolve } = Promise.withResolvers<string | null>();
+  const socket = connectPlainly(Number(port), host);
+  const timer = setTimeout(() => resolve(null), TRIAL_MS);
+  const fail = (error: Error) => {
+    const code = errorCode(error);
+    resolve(isCertificateAlert(code) ? (code ?? null) : null);
+  };
+  socket.once('error', fail);
+  socket.once('close', () => resolve(null));
+  // Servers speak first, in clear, and TLS begins after that.
+  socket.once('data', () => {
+    const secure = connectByTls({ socket, secureContext, ...(isIP(host) ? { host } : { servername: host }) });
+    secure.once('error', fail);
+    secure.once('close', () => resolve(null));
+    secure.once('secureConnect', () => secure.write(SPOKEN_TO));
+    secure.once('data', () => resolve(null));
+  });
+  return promise.finally(() => {
+    clearTimeout(timer);
+    socket.on('error', () => {});
+    socket.destroy();
+  });
 }

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { AckPolicy, type ConsumerConfig, DeliverPolicy, type JetStreamManager } from '@nats-io/jetstream';
 import { createInbox, type Msg, type NatsConnection, nanos, type Subscription } from '@nats-io/transport-node';
-import { placeOf, RUNS_BUCKET } from './subjects.ts';
+import { placeOf, RUNS_BUCKET } from './streams.ts';
 
 const STREAM = `KV_${RUNS_BUCKET}`;
 const SUBJECTS = `$KV.${RUNS_BUCKET}.`;

@@ -7,14 +7,11 @@ import {
   jetstreamManager,
 } from '@nats-io/jetstream';
 import { type KV, Kvm } from '@nats-io/kv';
-import { Objm } from '@nats-io/obj';
+import { type ObjectStore, Objm } from '@nats-io/obj';
 import { type NatsConnection, nanos } from '@nats-io/transport-node';
-import { Bodies } from './bodies.ts';
-import { NatsSetupError } from './nats-setup-error.ts';
-import { patiently } from './patience.ts';
-import { REMOVAL_TOLD_MS } from './run-entries.ts';
-import { beingMade, prepareStreams, type StreamBounds } from './streams.ts';
-import { OBJECTS_BUCKET, RUNS_BUCKET } from './subjects.ts';
+import { QueueError } from '../run-queue.ts';
+import { NatsSetupError, patiently } from './nats-errors.ts';
+import { beingMade, MARKER_TTL_MS, OBJECTS_BUCKET, prepareStreams, RUNS_BUCKET, type StreamBounds } from './streams.ts';
 
 /**
  * Of nodes that make the same at the same moment some are not answered: then they look again, sooner than the client
@@ -40,7 +37,7 @@ export interface OpenParts {
 export async function openParts(nc: NatsConnection, bounds: StreamBounds, patienceMs: number): Promise<OpenParts> {
   const { replicas } = bounds;
   // Entries are read from the leader alone: what a copy has may be old.
-  const runs = { replicas, history: 1, allow_direct: false, markerTTL: REMOVAL_TOLD_MS };
+  const runs = { replicas, history: 1, allow_direct: false, markerTTL: MARKER_TTL_MS };
   const openBuckets = async (js: JetStreamClient) => ({
     kv: await new Kvm(js).create(RUNS_BUCKET, runs).catch(beingMade(RUNS_BUCKET)),
     objects: await new Objm(js).create(OBJECTS_BUCKET, { replicas }).catch(beingMade(OBJECTS_BUCKET)),
@@ -61,7 +58,7 @@ export async function openParts(nc: NatsConnection, bounds: StreamBounds, patien
 async function allowTtl(kv: KV, jsm: JetStreamManager): Promise<void> {
   const { config } = (await kv.status()).streamInfo;
   if (config.allow_msg_ttl) return;
-  const ttl = { allow_msg_ttl: true, subject_delete_marker_ttl: nanos(REMOVAL_TOLD_MS) };
+  const ttl = { allow_msg_ttl: true, subject_delete_marker_ttl: nanos(MARKER_TTL_MS) };
   await jsm.streams.update(config.name, ttl);
 }
 
@@ -72,5 +69,69 @@ function explain(error: unknown): never {
       'JetStream is not enabled for the NATS account: enable it, or set nats.creds for another account',
     );
   }
+  throw error;
+}
+
+/** What a run was given or came to: in its entry where it is small, since every node is told of entries. */
+export type Body = { readonly inline: string } | { readonly object: string };
+
+const MAX_INLINE_BYTES = 16 * 1024;
+
+/** Bytes that are too many for a message are objects, under a name that begins with their run. */
+export class Bodies {
+  readonly #objects: ObjectStore;
+  readonly #jsm: JetStreamManager;
+  readonly #patienceMs: number;
+
+  constructor(objects: ObjectStore, jsm: JetStreamManager, patienceMs: number) {
+    this.#objects = objects;
+    this.#jsm = jsm;
+    this.#patienceMs = patienceMs;
+  }
+
+  /** Whether it needs an object of its own. */
+  isLarge(bytes: Uint8Array): boolean {
+    return bytes.byteLength > MAX_INLINE_BYTES;
+  }
+
+  /** `patienceMs`: how long it is tried. */
+  async keep(run: string, name: string, bytes: Uint8Array, patienceMs = this.#patienceMs): Promise<Body> {
+    if (!this.isLarge(bytes)) return { inline: Buffer.from(bytes).toString('base64') };
+    return { object: await this.put(`${run}/${name}`, bytes, patienceMs) };
+  }
+
+  async read(body: Body): Promise<Uint8Array> {
+    if ('inline' in body) return Buffer.from(body.inline, 'base64');
+    return this.get(body.object);
+  }
+
+  /** The name. */
+  async put(name: string, bytes: Uint8Array, patienceMs = this.#patienceMs): Promise<string> {
+    await patiently(patienceMs, () => this.#objects.putBlob({ name }, bytes));
+    return name;
+  }
+
+  async get(name: string): Promise<Uint8Array> {
+    const bytes = await patiently(this.#patienceMs, () => this.#objects.getBlob(name));
+    if (bytes === null) throw new QueueError('not_stored', `the object ${name} no longer exists in NATS`);
+    return bytes;
+  }
+
+  async remove(names: readonly string[]): Promise<void> {
+    for (const name of names) {
+      await patiently(this.#patienceMs, () => this.#objects.delete(name).catch(absent));
+      // The store keeps a note of what was deleted, for ever.
+      const filter = `$O.${OBJECTS_BUCKET}.M.${paddedBase64Url(name)}`;
+      await patiently(this.#patienceMs, () => this.#jsm.streams.purge(`OBJ_${OBJECTS_BUCKET}`, { filter }));
+    }
+  }
+}
+
+const paddedBase64Url = (text: string) =>
+  Buffer.from(text).toString('base64').replaceAll('+', '-').replaceAll('/', '_');
+
+/** It is gone already. */
+function absent(error: unknown): null {
+  if (error instanceof Error && /not found/.test(error.message)) return null;
   throw error;
 }

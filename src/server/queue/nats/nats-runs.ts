@@ -10,13 +10,12 @@ import {
   type SubmittedRuns,
 } from '../run-queue.ts';
 import { EntryFeed } from './entry-feed.ts';
+import { isOutOfStorage, patiently } from './nats-errors.ts';
 import { type NatsParts, type OpenParts, openParts } from './nats-parts.ts';
-import { isOutOfStorage, patiently } from './patience.ts';
 import { checkAnswer, PROBE_MS, QueueHealth } from './queue-health.ts';
 import { type EntryChange, newEntry, RunEntries, type RunEntry } from './run-entries.ts';
 import { RunMirror } from './run-mirror.ts';
-import type { StreamBounds } from './streams.ts';
-import { streams } from './subjects.ts';
+import { type StreamBounds, streams } from './streams.ts';
 import { WorkMessages } from './work-messages.ts';
 
 export interface NatsRunsOptions extends StreamBounds {

@@ -2,13 +2,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { nuid } from '@nats-io/transport-node';
 import { errorText } from '../../../base/error-text.ts';
 import type { RunRecord } from '../../records/run.ts';
-import type { Delivery } from './deliveries.ts';
-import { type JournalMessage, lastMessage, type MessageKind, toHeaders } from './journal-messages.ts';
+import { isTransient, isWrongSequence } from './nats-errors.ts';
+import { type JournalMessage, lastMessage, type MessageKind, toHeaders } from './nats-journals.ts';
 import type { NatsParts } from './nats-parts.ts';
-import { isTransient, isWrongSequence } from './patience.ts';
 import type { RunEntry } from './run-entries.ts';
-import type { RunningMark } from './running-mark.ts';
-import { journalSubject } from './subjects.ts';
+import { journalSubject } from './streams.ts';
+import type { Delivery } from './work-messages.ts';
 
 /** What is larger is an object. */
 const MAX_MESSAGE_BYTES = 512 * 1024;
@@ -189,3 +188,43 @@ export class OwnedRun {
 }
 
 export const unreachable = (error: unknown) => `NATS did not accept the journal of the run: ${errorText(error)}`;
+
+/** Most runs that end this soon are never seen running by anybody: their end tells it all. */
+const SOON_MS = 100;
+
+/**
+ * Tells everybody that a run runs here: soon, or as soon as something needs it, and once. Every node hears of it, so a
+ * run that is over before costs a write and a message to each of them less.
+ */
+export class RunningMark {
+  readonly #write: () => Promise<boolean>;
+  readonly #decided: () => void;
+  readonly #timer: NodeJS.Timeout;
+  #written: Promise<boolean> | null = null;
+
+  /** `write` gives false where the run was ended by somebody; `decided`: it is written now, or never. */
+  constructor(write: () => Promise<boolean>, decided: () => void) {
+    this.#write = write;
+    this.#decided = decided;
+    this.#timer = setTimeout(() => void this.written(), SOON_MS).unref();
+  }
+
+  /** False: somebody has ended the run, and nothing of it may leave. */
+  written(): Promise<boolean> {
+    return this.#decide(this.#write);
+  }
+
+  /** The end is about to be written, and says it too. False as with {@link written}. */
+  skip(): Promise<boolean> {
+    return this.#decide(async () => true);
+  }
+
+  #decide(how: () => Promise<boolean>): Promise<boolean> {
+    if (this.#written === null) {
+      clearTimeout(this.#timer);
+      this.#decided();
+      this.#written = how();
+    }
+    return this.#written;
+  }
+}

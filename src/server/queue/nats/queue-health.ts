@@ -1,7 +1,7 @@
 import { DiscardPolicy, type StreamConfig } from '@nats-io/jetstream';
 import { type Msg, type NatsConnection, NoRespondersError, RequestError } from '@nats-io/transport-node';
 import { errorText } from '../../../base/error-text.ts';
-import { HEALTH_SUBJECT, streams } from './subjects.ts';
+import { HEALTH_SUBJECT, streams } from './streams.ts';
 
 /** Between two probes. With the time that one may take, a queue that is away is noticed within five seconds. */
 const PAUSE_MS = 1_500;

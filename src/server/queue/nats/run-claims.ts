@@ -1,16 +1,14 @@
 import { hasEnded } from '../../records/run.ts';
 import type { Claim, Line } from '../run-queue.ts';
-import type { Delivery } from './deliveries.ts';
-import { lastMessage } from './journal-messages.ts';
+import { patiently } from './nats-errors.ts';
+import { lastMessage } from './nats-journals.ts';
 import type { NatsParts } from './nats-parts.ts';
-import { type FoundRun, OwnedRun, unreachable } from './owned-run.ts';
-import { isWantedElsewhere } from './parked.ts';
-import { patiently } from './patience.ts';
+import { type FoundRun, OwnedRun, RunningMark, unreachable } from './owned-run.ts';
 import type { RunEndings } from './run-endings.ts';
-import type { ChangeEntry, RunEntries, RunEntry } from './run-entries.ts';
+import { type ChangeEntry, isWantedElsewhere, type RunEntries, type RunEntry } from './run-entries.ts';
 import type { RunMirror } from './run-mirror.ts';
-import { RunningMark } from './running-mark.ts';
-import { journalSubject } from './subjects.ts';
+import { journalSubject } from './streams.ts';
+import type { Delivery } from './work-messages.ts';
 
 export interface RunClaimsOptions {
   readonly parts: NatsParts;

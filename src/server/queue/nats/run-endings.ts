@@ -1,13 +1,12 @@
 import { hasEnded, type RunRecord } from '../../records/run.ts';
 import type { RunEnding } from '../run-queue.ts';
-import type { Body } from './bodies.ts';
-import type { Delivery } from './deliveries.ts';
-import { type JournalMessage, objectsOf, parsed, readMessages } from './journal-messages.ts';
-import type { NatsParts } from './nats-parts.ts';
+import { patiently } from './nats-errors.ts';
+import { type JournalMessage, objectsOf, parsed, readMessages } from './nats-journals.ts';
+import type { Body, NatsParts } from './nats-parts.ts';
 import type { Begun, OwnedRun } from './owned-run.ts';
-import { patiently } from './patience.ts';
 import type { ChangeEntry, RunEntry } from './run-entries.ts';
-import { deadSubject, journalSubject } from './subjects.ts';
+import { deadSubject, journalSubject } from './streams.ts';
+import type { Delivery } from './work-messages.ts';
 
 const ANSWER_MS = 5_000;
 

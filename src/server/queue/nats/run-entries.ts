@@ -2,8 +2,9 @@ import type { KV, KvEntry } from '@nats-io/kv';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../../base/json.ts';
 import { type RunRecord, type RunStatus, runStatuses } from '../../records/run.ts';
 import type { NewRun, ParkedFor } from '../run-queue.ts';
-import type { Body } from './bodies.ts';
-import { isWrongSequence, patiently } from './patience.ts';
+import { isWrongSequence, patiently } from './nats-errors.ts';
+import type { Body } from './nats-parts.ts';
+import { MARKER_TTL_MS } from './streams.ts';
 
 /** A run as its entry has it. */
 export interface StoredRun {
@@ -49,9 +50,6 @@ export function newEntry(run: NewRun, inputSha256: string, input: Body): StoredR
   const nobodys = { created: null, cancel: false, claim: null, result: null, parkedFor: null };
   return { ...nobodys, run: record, input, objects };
 }
-
-/** How long it is told that an entry was removed. Who has not heard by then finds that out for itself. */
-export const REMOVAL_TOLD_MS = 3_600_000;
 
 /** The entries of runs. What is read here comes from the leader, not from a copy that may be behind. */
 export class RunEntries {
@@ -112,7 +110,7 @@ export class RunEntries {
   async remove({ run, revision }: RunEntry): Promise<boolean> {
     try {
       await patiently(this.#patienceMs, () =>
-        this.#kv.purge(run.id, { previousSeq: revision, ttl: `${REMOVAL_TOLD_MS / 1_000}s` }),
+        this.#kv.purge(run.id, { previousSeq: revision, ttl: `${MARKER_TTL_MS / 1_000}s` }),
       );
       return true;
     } catch (error) {
@@ -183,4 +181,30 @@ function isParkedFor(value: unknown): value is ParkedFor {
   if (!isJsonObject(value)) return false;
   if (value.kind === 'time') return Number.isFinite(value.atMs);
   return value.kind === 'approval' ? typeof value.request === 'string' : typeof value.kind === 'string';
+}
+
+/** Null: it is not that claim's. One that somebody wants to end does not stay parked. */
+export function parkedEntry(now: RunEntry, token: string, attempts: number, until: ParkedFor): StoredRun | null {
+  if (now.claim !== token) return null;
+  const left = { ...now, claim: null };
+  if (now.cancel) return { ...left, run: { ...now.run, status: 'queued', node: null, attempts, status_reason: null } };
+  return {
+    ...left,
+    parkedFor: until,
+    run: { ...now.run, ...{ parked_for: until }, status: 'parked', node: null, attempts, status_reason: null },
+  };
+}
+
+/** Null: it is not parked. */
+export function wokenEntry(now: RunEntry, wantedBy: string | null): StoredRun | null {
+  if (now.run.status !== 'parked') return null;
+  return { ...now, parkedFor: null, wantedBy, run: { ...now.run, ...{ parked_for: null }, status: 'queued' } };
+}
+
+/** So often it is given back for the node that wants it; then whoever has a slot takes it. */
+const WANTED_TIMES = 20;
+
+/** Counted, not timed: the clocks of nodes may differ. */
+export function isWantedElsewhere({ wantedBy = null }: RunEntry, node: string, times: number): boolean {
+  return wantedBy !== null && wantedBy !== node && times <= WANTED_TIMES;
 }

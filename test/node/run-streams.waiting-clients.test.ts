@@ -1,6 +1,6 @@
 import { Duplex } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { CONNECT_WAIT_MS, WaitingClients } from '../../src/node/waiting-clients.ts';
+import { CONNECT_WAIT_MS, WaitingClients } from '../../src/node/run-streams.ts';
 import type { StreamEnd } from '../../src/run/streams/stream-client.ts';
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));

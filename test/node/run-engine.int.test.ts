@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
-import { Retention } from '../../src/node/retention.ts';
+import { Retention } from '../../src/node/run-engine.ts';
 import { FileJournals } from '../../src/node/run-journals.ts';
 import { EmbeddedQueue } from '../../src/server/queue/embedded/embedded-queue.ts';
 import type { Claim } from '../../src/server/queue/run-queue.ts';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { ToolDescriptor, ToolList } from '../../src/agent/mcp/client/tool-list.ts';
-import { ReportedTools } from '../../src/run/reported-tools.ts';
+import { ReportedTools } from '../../src/run/report-node.ts';
 
 const tool = (name: string): ToolDescriptor => ({
   name,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { WakeTimes } from '../../src/node/wake-times.ts';
+import { WakeTimes } from '../../src/node/parked-runs.ts';
 
 const time = (id: string, atMs: number) => ({ namespace: 'default', id, atMs });
 const idsOf = (times: readonly { readonly id: string }[]) => times.map(({ id }) => id);

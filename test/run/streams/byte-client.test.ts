@@ -1,7 +1,6 @@
 import { PassThrough } from 'node:stream';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { connectByteClient } from '../../../src/run/streams/byte-client.ts';
-import { FrameSplitter } from '../../../src/run/streams/frame-splitter.ts';
+import { connectByteClient, FrameSplitter } from '../../../src/run/streams/byte-client.ts';
 import type { StreamEnd } from '../../../src/run/streams/stream-client.ts';
 import { frame, frameData } from '../../support/stream-client.ts';
 

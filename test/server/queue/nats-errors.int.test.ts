@@ -1,6 +1,6 @@
 import { JetStreamApiError } from '@nats-io/jetstream';
 import { describe, expect, it } from 'vitest';
-import { patiently } from '../../../src/server/queue/nats/patience.ts';
+import { patiently } from '../../../src/server/queue/nats/nats-errors.ts';
 
 const OFFLINE = 'no suitable peers for placement, peer offline';
 const refusal = (code: number, err_code: number, description: string) =>

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { flagWords } from '../../src/cli/run/registry-flags.ts';
 import { readSnapshotFile, snapshotPath } from '../../src/registry-client/snapshot-file.ts';
-import { type OpenedSms, openSms } from '../../src/run/open-sms.ts';
+import { type OpenedSms, openSms } from '../../src/run/open-registry.ts';
 import { stopKind } from '../../src/server/records/stop-kind.ts';
 import { fsRecord, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../registry/running-sms.ts';
 

@@ -1,7 +1,7 @@
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
-import { FollowedTasks } from '../../src/node/followed-tasks.ts';
+import { FollowedTasks } from '../../src/node/node-tasks.ts';
 import { TaskStore } from '../../src/node/task-store.ts';
 import { EmbeddedQueue } from '../../src/server/queue/embedded/embedded-queue.ts';
 import type { TaskContent } from '../../src/server/records/task.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { descriptorProblem } from '../../src/node/descriptor-limit.ts';
+import { descriptorProblem } from '../../src/node/host-failure.ts';
 
 it.each([
   [1024, 256, '256 slots may need 2304 file descriptors', 'is 1024', 'at most 96'],
