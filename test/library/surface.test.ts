@@ -28,7 +28,7 @@ it('has these values', () => {
     'compileLimits',
     'componentCacheDirectory',
     'createMetrics',
-    'judgeJournals',
+    'testJournals',
     'limitSpecs',
     'noAudit',
     'openAiBackend',

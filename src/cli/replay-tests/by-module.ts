@@ -3,16 +3,16 @@ import { beginningOf } from '../../run/guest-journal.ts';
 import { type RunResult, runGuest } from '../../run/run-guest.ts';
 import type { ReadJournal } from '../../runtime/durable/read-journal.ts';
 import { RecordedRun } from '../../runtime/durable/recorded-run.ts';
-import { differs, type Finding, Outcome, same, unusable } from './judgement.ts';
-import { RecalledMcp, RecalledOutput } from './recalled-mcp.ts';
-import { RecalledModel } from './recalled-model.ts';
-import { Recollection } from './recollection.ts';
+import { differs, type Finding, Outcome, same, unusable } from './outcome.ts';
+import { RecordedHistory } from './recorded-history.ts';
+import { ComparedOutput, ReplayedMcp } from './replayed-mcp.ts';
+import { ReplayedModel } from './replayed-model.ts';
 
 /**
- * Whether a changed guest does what the recorded run did. It runs for real; what it asks for, the journal answers, as long
- * as it asks for the same. @throws JournalError
+ * Compares a changed guest with the recorded run. The guest is executed; its requests are answered from the journal as
+ * long as they equal the recorded ones. @throws JournalError
  */
-export async function judgeByModule(
+export async function testWithModule(
   read: ReadJournal,
   wasm: Uint8Array,
   { signal, componentCache }: GuestSurroundings,
@@ -22,39 +22,39 @@ export async function judgeByModule(
       `${read.file}: the run used user streams, and the messages of a stream client cannot be replayed to a changed guest`,
     );
   }
-  const recalled = new Recollection(read);
+  const history = new RecordedHistory(read);
   const outcome = new Outcome();
-  const model = new RecalledModel(recalled, outcome);
-  const output = new RecalledOutput(recalled, outcome);
+  const model = new ReplayedModel(history, outcome);
+  const output = new ComparedOutput(history, outcome);
   const { header } = read;
   const result = await runGuest({
     wasm,
     ...beginningOf(header),
     backend: model.find,
-    mcp: header.policy.enabled ? new RecalledMcp(recalled, model, outcome) : null,
-    chance: recalled.chance,
-    stdin: () => Readable.from([recalled.input]),
+    mcp: header.policy.enabled ? new ReplayedMcp(history, model, outcome) : null,
+    chance: history.chance,
+    stdin: () => Readable.from([history.input]),
     output: (stream, bytes) => output.take(stream, bytes),
     signal: AbortSignal.any([signal, outcome.signal]),
     componentCache,
   });
-  if (outcome.found === null) compareEnd(result, recalled, model, output, outcome);
+  if (outcome.found === null) compareEnd(result, history, model, output, outcome);
   return outcome.found ?? same();
 }
 
 function compareEnd(
   result: RunResult,
-  recalled: Recollection,
-  model: RecalledModel,
-  output: RecalledOutput,
+  history: RecordedHistory,
+  model: ReplayedModel,
+  output: ComparedOutput,
   outcome: Outcome,
 ): void {
-  const { end } = recalled;
-  const missing = recalled.allRequests.length - model.made;
-  const uncalled = recalled.calls.find(({ isTaken }) => !isTaken);
+  const { end } = history;
+  const missing = history.allRequests.length - model.made;
+  const uncalled = history.calls.find(({ isTaken }) => !isTaken);
   const now = `${endText(result.reason, result.exitCode)}${result.message === null ? '' : `: ${result.message}`}`;
   if (missing > 0) {
-    const recorded = `${recalled.allRequests.length} requests to the model`;
+    const recorded = `${history.allRequests.length} requests to the model`;
     outcome.differs({ kind: 'request', where: 'the end', recorded, now: `${now} after ${model.made} requests` });
   } else if (uncalled !== undefined) {
     const recorded = `${uncalled.tool} of ${uncalled.server} is called with ${uncalled.args}`;
@@ -67,14 +67,14 @@ function compareEnd(
   }
 }
 
-/** What every guest that is judged shares. */
+/** Options that all tested guests share. */
 export interface GuestSurroundings {
   readonly signal: AbortSignal;
   readonly componentCache: string | null;
 }
 
-/** Whether the run is the same again, with the module that it was recorded with. @throws JournalError */
-export async function judgeByReplay(
+/** Replays the run with the module it was recorded with. @throws JournalError */
+export async function testByReplay(
   read: ReadJournal,
   key: string | null,
   surroundings: GuestSurroundings,

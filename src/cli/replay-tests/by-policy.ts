@@ -33,15 +33,15 @@ import type { ReadJournal } from '../../runtime/durable/read-journal.ts';
 import { applyMcpParam } from '../../runtime/port/mcp-params.ts';
 import { initialSession, type SessionPolicy, type TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { McpServerRecord } from '../../server/records/record.ts';
-import { type DifferenceKind, differs, type Finding, type RunDifference, same } from './judgement.ts';
+import { type DifferenceKind, differs, type Finding, type RunDifference, same } from './outcome.ts';
 
 const SHOWN_ARGUMENTS_CHARS = 200;
 
-/** How sessions of chats are called; a guest that calls a tool itself has none. */
+/** Prefix of chat session ids; a tool call of the guest itself has no chat session. */
 const CHAT = 'chat-';
 
-/** Whether each call of a recorded run would be let through as it was. `strict`: and each tool be shown that was. */
-export function judgeByPolicy({ records, header }: ReadJournal, policy: PolicyOfRun, strict: boolean): Finding {
+/** Compares each call's recorded decision with the changed policy. `strict`: also the tools offered to the model. */
+export function testUnderPolicy({ records, header }: ReadJournal, policy: PolicyOfRun, strict: boolean): Finding {
   const run = new PolicyWalk(policy);
   const unfinished = !records.some(({ t }) => t === 'end');
   for (const record of records) {
@@ -62,7 +62,7 @@ export function judgeByPolicy({ records, header }: ReadJournal, policy: PolicyOf
   return { ...differs(gone), unfinished, noLongerShown };
 }
 
-/** What is said of one call now. */
+/** Decision of the changed policy about one call. */
 type Said =
   | { readonly kind: 'free' }
   | { readonly kind: 'ask'; readonly why: string }
@@ -70,7 +70,7 @@ type Said =
 
 class PolicyWalk {
   readonly #policy: PolicyOfRun;
-  /** What each session chose, as policy has it now. */
+  /** Session policies, applied to the changed task policy. */
   readonly #sessions = new Map<string, SessionPolicy>();
   readonly #unchanged: SessionPolicy;
   readonly #sets = new Map<number, readonly ShownTool[]>();
@@ -101,7 +101,7 @@ class PolicyWalk {
     }
   }
 
-  /** Of those that were never called: a call of one is a difference of its own. */
+  /** Hidden tools that were never called; a call of a hidden tool is its own difference. */
   noLongerShown(): string[] {
     return [...this.#hidden].filter((tool) => !this.#called.has(tool)).sort();
   }
@@ -126,18 +126,18 @@ class PolicyWalk {
     this.#called.add(`${call.server}/${call.tool}`);
     const said = this.#ask(call);
     if (said.kind === 'free') return null;
-    // Somebody was asked then, and would be asked now.
+    // An approval was requested for the recorded call too.
     if (said.kind === 'ask' && this.#asked.has(callKey(call))) return null;
     const kind = said.kind === 'ask' ? 'approval' : 'denied';
     return difference(kind, call.ordinal, call, 'the call was made', said.why);
   }
 
-  /** A call that policy let nobody make, and would now. */
+  /** Checks a call that policy denied when it was recorded. */
   #refused({ ordinal, code }: ToolFinished, call: RefusedTool): RunDifference | null {
     if (code !== 'mcp_policy_denied') return null;
     const said = this.#ask(call);
     if (said.kind === 'denied') return null;
-    if (said.kind === 'ask') return null; // nobody would be sure of what a person says
+    if (said.kind === 'ask') return null; // the approver's decision is unknown
     return difference('allowed', ordinal, call, 'the call was denied', 'it is allowed');
   }
 
@@ -153,7 +153,7 @@ class PolicyWalk {
       arguments: isJsonObject(given) ? given : {},
       annotations,
     });
-    // Without records nobody knows whether an approval is needed, but a rule that denies holds for every call.
+    // Without server records the approval mode is unknown, but a rule that denies applies to every call.
     const mode = this.#policy.view === null ? 'never' : approvalMode(decision.record, tool);
     const need = approvalNeed(mode, verdict);
     if (need === 'none') return { kind: 'free' };
@@ -177,7 +177,7 @@ class PolicyWalk {
   }
 }
 
-/** Stands where no records were given; nobody looks at it. */
+/** Placeholder if no server records were given; never read. */
 const unknownRecord = Object.freeze({}) as McpServerRecord;
 
 const ruleText = ({ layer, rule }: RuleVerdict) => `the rule ${quoted(rule ?? '')} of the ${layer}'s approval rules`;
@@ -199,9 +199,9 @@ function difference(
   return { by: 'policy', kind, where, recorded, now };
 }
 
-/** The policy that one run is judged by. */
+/** The policy that one run is tested under. */
 export interface PolicyOfRun {
-  /** Null: no records were given, and what they say is taken as it was. */
+  /** Null: no server records were given; decisions that depend on them stay as recorded. */
   readonly view: RegistryView | null;
   readonly task: TaskPolicy;
   readonly rules: ApprovalRules;
@@ -213,7 +213,7 @@ interface ChangedTask {
   readonly rules: readonly ApprovalRule[];
 }
 
-/** Tomorrow's policy: a directory of records and profiles, configs of tasks, or both. */
+/** The changed policy: a directory of servers and profiles, task configs, or both. */
 export class ChangedPolicy {
   readonly #view: RegistryView | null;
   readonly #tasks: ReadonlyMap<string | null, ChangedTask>;
@@ -223,7 +223,7 @@ export class ChangedPolicy {
     this.#tasks = tasks;
   }
 
-  /** @throws ConfigError for what cannot be used: half a policy would be another one */
+  /** @throws ConfigError if any part is unusable: a partial policy would give other results */
   static async open(paths: readonly string[], onNotice: (text: string) => void): Promise<ChangedPolicy> {
     let view: RegistryView | null = null;
     const tasks = new Map<string | null, ChangedTask>();
@@ -243,7 +243,7 @@ export class ChangedPolicy {
     return new ChangedPolicy(view, tasks);
   }
 
-  /** Null: nothing that was given is about the run. A config without a name is about every task. @throws ConfigError */
+  /** Policy for the run of this journal; null: none of the given files applies. A config without a name applies to every task. @throws ConfigError */
   of(header: JournalHeader): PolicyOfRun | null {
     const changed = this.#tasks.get(header.task) ?? this.#tasks.get(null);
     if (changed === undefined && this.#view === null) return null;

@@ -5,8 +5,8 @@ import type { Call } from '../command-table.ts';
 import { exitCodes, spearExitCodes, UsageError } from '../exit-codes.ts';
 import type { JournalKeyFlags } from '../journal/flags.ts';
 import { journalKeyOf } from '../journal/key-flag.ts';
-import { judgeJournals } from './judge-journals.ts';
-import type { JudgedRun } from './judgement.ts';
+import type { TestedRun } from './outcome.ts';
+import { testJournals } from './test-journals.ts';
 
 interface TestFlags extends JournalKeyFlags {
   readonly journals: readonly string[];
@@ -37,7 +37,7 @@ export async function testCommand({ flags }: Call<TestFlags>): Promise<number> {
   process.once('SIGTERM', interrupt);
   process.stdout.on('error', interrupt); // the reader is gone
   try {
-    const { runs, total } = await judgeJournals({
+    const { runs, total } = await testJournals({
       journals,
       wasm,
       policy,
@@ -64,14 +64,14 @@ export async function testCommand({ flags }: Call<TestFlags>): Promise<number> {
 }
 
 /** An unusable journal makes the whole result unusable. */
-function exitCodeOf(runs: readonly JudgedRun[]): number {
-  const has = (verdict: JudgedRun['verdict']) => runs.some((run) => run.verdict === verdict);
+function exitCodeOf(runs: readonly TestedRun[]): number {
+  const has = (verdict: TestedRun['verdict']) => runs.some((run) => run.verdict === verdict);
   if (has('unusable') || !(has('same') || has('differs'))) return spearExitCodes.usage;
   return has('differs') ? spearExitCodes.failed : spearExitCodes.ok;
 }
 
 /** Report of one run; empty for an unchanged run. */
-export function runText(judged: JudgedRun): string {
+export function runText(judged: TestedRun): string {
   const { file, verdict, difference, problem, noLongerShown } = judged;
   const hidden =
     noLongerShown.length === 0 ? '' : `  tools no longer offered: ${noLongerShown.map(visible).join(', ')}\n`;
@@ -92,13 +92,13 @@ export function runText(judged: JudgedRun): string {
 }
 
 /** One line of JSON. */
-export function runJson(judged: JudgedRun): string {
+export function runJson(judged: TestedRun): string {
   const { file, run, task, verdict, difference, problem, unfinished, noLongerShown } = judged;
   return `${JSON.stringify({ file, run, task, verdict, difference, problem, unfinished, no_longer_shown: noLongerShown })}\n`;
 }
 
-export function summaryText(runs: readonly JudgedRun[], total: number): string {
-  const count = (verdict: JudgedRun['verdict']) => runs.filter((run) => run.verdict === verdict).length;
+export function summaryText(runs: readonly TestedRun[], total: number): string {
+  const count = (verdict: TestedRun['verdict']) => runs.filter((run) => run.verdict === verdict).length;
   const unfinished = runs.filter((run) => run.unfinished).length;
   const parts = [
     `${count('same')} unchanged`,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { noRules } from '../../../src/agent/policy/approval-rules.ts';
 import { parseTaskPolicy } from '../../../src/agent/policy/task-policy.ts';
-import { judgeByPolicy, type PolicyOfRun } from '../../../src/cli/replay-tests/by-policy.ts';
+import { type PolicyOfRun, testUnderPolicy } from '../../../src/cli/replay-tests/by-policy.ts';
 import type { JournalRecord } from '../../../src/runtime/durable/journal.ts';
 import type { ReadJournal } from '../../../src/runtime/durable/read-journal.ts';
 import type { TaskPolicy } from '../../../src/runtime/port/policy-layers.ts';
@@ -35,7 +35,7 @@ function judged(records: readonly JournalRecord[], config: object, record: objec
   const policy: PolicyOfRun = { view, task, rules: noRules };
   const header = { policy: task } as ReadJournal['header'];
   const timed = records.map((each) => ({ ...each, ms: 0 }));
-  return judgeByPolicy({ header, records: timed } as unknown as ReadJournal, policy, strict);
+  return testUnderPolicy({ header, records: timed } as unknown as ReadJournal, policy, strict);
 }
 
 const listed = { 'mcp.default_server_ids': [], 'mcp.allowed_server_ids': ['s'] };

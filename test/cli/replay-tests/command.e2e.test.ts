@@ -4,7 +4,7 @@ import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { builtCommand } from '../../support/built-command.ts';
-import { fixture, RecordedCorpus } from '../replay-tests/recorded-corpus.ts';
+import { fixture, RecordedCorpus } from './recorded-corpus.ts';
 
 const corpus = new RecordedCorpus();
 afterAll(() => rmSync(corpus.folder, { recursive: true, force: true }));

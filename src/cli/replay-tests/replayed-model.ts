@@ -9,29 +9,29 @@ import {
 } from '../../agent/chat/injected-tools.ts';
 import { isJsonObject, type JsonObject } from '../../base/json.ts';
 import type { FindBackend } from '../../run/choose-backend.ts';
-import { AnswerOrder, type Outcome, requestDifference } from './judgement.ts';
-import type { RecalledRequest, Recollection } from './recollection.ts';
+import { AnswerOrder, type Outcome, requestDifference } from './outcome.ts';
+import type { RecordedHistory, RecordedRequest } from './recorded-history.ts';
 
-/** The model of a recorded run, and the tools that it was shown: whoever asks the same is told the same. */
-export class RecalledModel {
-  readonly #recalled: Recollection;
+/** Model that answers recorded requests from a journal, and offers the recorded tools. */
+export class ReplayedModel {
+  readonly #history: RecordedHistory;
   readonly #outcome: Outcome;
-  /** How many requests each session has made. */
+  /** Requests per session so far. */
   readonly #made = new Map<string, number>();
   readonly #order = new AnswerOrder();
 
-  constructor(recalled: Recollection, outcome: Outcome) {
-    this.#recalled = recalled;
+  constructor(history: RecordedHistory, outcome: Outcome) {
+    this.#history = history;
     this.#outcome = outcome;
   }
 
-  /** How many requests were made of those that stand in the journal. */
+  /** Number of recorded requests that the guest has repeated. */
   get made(): number {
     return [...this.#made.values()].reduce((sum, count) => sum + count, 0);
   }
 
   readonly find: FindBackend = async (name) => {
-    const known = this.#recalled.allRequests.map(({ asked }) => asked);
+    const known = this.#history.allRequests.map(({ asked }) => asked);
     const first = known.find(({ backend }) => name === undefined || backend === name);
     if (first === undefined && name !== undefined)
       throw unknownBackend(
@@ -48,9 +48,9 @@ export class RecalledModel {
     };
   };
 
-  /** The tools that the session's next request had. */
+  /** Tools that the session's next recorded request had. */
   inject({ session, params }: InjectionRequest): InjectedTools {
-    const next = this.#recalled.requests(session)[this.#made.get(session) ?? 0];
+    const next = this.#history.requests(session)[this.#made.get(session) ?? 0];
     if (next === undefined || next.injected === null) return noInjectedTools;
     const { definitions, system, params: recorded } = next.injected;
     if (JSON.stringify(params) !== JSON.stringify(recorded)) {
@@ -75,10 +75,10 @@ export class RecalledModel {
 
   async #answer(session: string, request: ChatRequest, signal: AbortSignal): Promise<JsonObject> {
     const index = this.#made.get(session) ?? 0;
-    const recorded = this.#recalled.requests(session)[index];
+    const recorded = this.#history.requests(session)[index];
     const where = `request ${index + 1} of ${session}`;
     if (recorded === undefined) {
-      if (this.#recalled.end === null) throw this.#outcome.ends();
+      if (this.#history.end === null) throw this.#outcome.ends();
       const last = messageOf(request.messages.at(-1));
       throw this.#outcome.differs({
         kind: 'request',
@@ -110,26 +110,26 @@ export class RecalledModel {
     const last = this.#lastOf(session);
     const [, position = ''] = place.split('.');
     const finished = this.#finished(last, position);
-    // What a model was told of a result may be more than the result: links in it say how they are read.
-    const next = this.#recalled.requests(session)[this.#made.get(session) ?? 0];
+    // The text sent to the model may add to the result, such as how to read the links in it.
+    const next = this.#history.requests(session)[this.#made.get(session) ?? 0];
     const told = next?.messages.find(({ role, tool_call_id }) => role === 'tool' && tool_call_id === id)?.content;
     if (typeof told === 'string' && last?.asked.images === undefined) return told;
     if (finished !== null) return finished;
     throw this.#outcome.ends(`the journal has no result for the call of ${name}`);
   }
 
-  #finished(request: RecalledRequest | undefined, position: string): string | null {
+  #finished(request: RecordedRequest | undefined, position: string): string | null {
     if (request === undefined) return null;
     const { call, n } = request.asked;
-    return this.#recalled.result(`${call}.${request.turnsBefore + n + 1}.${position}`);
+    return this.#history.result(`${call}.${request.turnsBefore + n + 1}.${position}`);
   }
 
-  #lastOf(session: string): RecalledRequest | undefined {
-    return this.#recalled.requests(session)[(this.#made.get(session) ?? 0) - 1];
+  #lastOf(session: string): RecordedRequest | undefined {
+    return this.#history.requests(session)[(this.#made.get(session) ?? 0) - 1];
   }
 }
 
-function callsOf(request: RecalledRequest | undefined): JsonObject[] {
+function callsOf(request: RecordedRequest | undefined): JsonObject[] {
   const choices = request?.answered?.body?.choices;
   const first = Array.isArray(choices) ? choices[0] : undefined;
   const message = isJsonObject(first) ? first.message : undefined;

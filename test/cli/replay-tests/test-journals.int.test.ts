@@ -1,7 +1,7 @@
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { type JudgeOptions, judgeJournals } from '../../../src/cli/replay-tests/judge-journals.ts';
+import { type JournalTestOptions, testJournals } from '../../../src/cli/replay-tests/test-journals.ts';
 import { NO_BLOCK, sealBlock } from '../../../src/runtime/durable/chain.ts';
 import { readJournal } from '../../../src/runtime/durable/read-journal.ts';
 import { runFixture } from '../../support/run-fixture.ts';
@@ -11,8 +11,8 @@ const corpus = new RecordedCorpus();
 afterAll(() => rmSync(corpus.folder, { recursive: true, force: true }));
 const trail = readFileSync(corpus.trail, 'utf8');
 
-async function judged(options: Omit<JudgeOptions, 'journals'> & { journals?: JudgeOptions['journals'] }) {
-  const { runs } = await judgeJournals({ journals: corpus.journals, ...options });
+async function judged(options: Omit<JournalTestOptions, 'journals'> & { journals?: JournalTestOptions['journals'] }) {
+  const { runs } = await testJournals({ journals: corpus.journals, ...options });
   expect(readFileSync(corpus.trail, 'utf8'), 'a server was called').toBe(trail);
   return Object.fromEntries(runs.map((run) => [run.file.slice(corpus.journals.length + 1, -'.journal'.length), run]));
 }
@@ -114,7 +114,7 @@ describe('with a changed guest', () => {
     const guest = fixture('c/epoll.wasm');
     const recorded = await runFixture('c/epoll.wasm', { backend: 'scripts/epoll.json', journal: { file } });
     expect(recorded.exitCode).toBe(0);
-    const { runs } = await judgeJournals({ journals: file, wasm: guest });
+    const { runs } = await testJournals({ journals: file, wasm: guest });
     expect(runs[0]).toMatchObject({ verdict: 'same', difference: null });
   });
 
@@ -159,7 +159,7 @@ describe('journals that are not whole', () => {
     const edited = join(other, 'edited.journal');
     writeFileSync(edited, readFileSync(corpus.journal('files'), 'utf8').replace('all done', 'ALL DONE'));
     copyFileSync(corpus.journal('sum'), join(other, 'whole.journal'));
-    const { runs, total } = await judgeJournals({ journals: other, policy: corpus.records() });
+    const { runs, total } = await testJournals({ journals: other, policy: corpus.records() });
     expect(total).toBe(2);
     expect(runs.map(({ verdict }) => verdict)).toEqual(['unusable', 'same']);
     expect(runs[0]?.problem).toContain('edited.journal: line');
@@ -172,7 +172,7 @@ describe('journals that are not whole', () => {
     const at = lines.findIndex((line) => line.includes('"t":"tool.started"'));
     writeFileSync(cut, `${lines.slice(0, at + 1).join('\n')}\n`);
     for (const options of [{}, { wasm: fixture('c/files.wasm') }, { policy: corpus.records() }]) {
-      const { runs } = await judgeJournals({ journals: cut, ...options });
+      const { runs } = await testJournals({ journals: cut, ...options });
       expect(runs[0], JSON.stringify(options)).toMatchObject({ verdict: 'same', unfinished: true });
     }
     rmSync(cut);
@@ -181,11 +181,11 @@ describe('journals that are not whole', () => {
   it('there must be some', async () => {
     const empty = join(corpus.folder, 'empty');
     mkdirSync(empty);
-    await expect(judgeJournals({ journals: empty })).rejects.toThrow('contains no journal');
-    await expect(judgeJournals({ journals: [] })).rejects.toThrow('name a journal');
-    await expect(judgeJournals({ journals: empty, jobs: 0 })).rejects.toThrow('jobs: expected');
-    const unknown = { journals: empty, polices: [] } as JudgeOptions;
-    await expect(judgeJournals(unknown)).rejects.toThrow('did you mean "policy"');
+    await expect(testJournals({ journals: empty })).rejects.toThrow('contains no journal');
+    await expect(testJournals({ journals: [] })).rejects.toThrow('name a journal');
+    await expect(testJournals({ journals: empty, jobs: 0 })).rejects.toThrow('jobs: expected');
+    const unknown = { journals: empty, polices: [] } as JournalTestOptions;
+    await expect(testJournals(unknown)).rejects.toThrow('did you mean "policy"');
   });
 });
 
@@ -208,7 +208,7 @@ describe('a journal that was written by somebody else', () => {
       ).text,
     );
     for (const options of [{ policy: corpus.records() }, { wasm: fixture('c/files.wasm') }]) {
-      const { runs } = await judgeJournals({ journals: [file, corpus.journal('sum')], ...options });
+      const { runs } = await testJournals({ journals: [file, corpus.journal('sum')], ...options });
       expect(runs).toHaveLength(2);
       expect(runs[0]).toMatchObject({ verdict: 'unusable', problem: expect.stringContaining('strange.journal: ') });
     }
@@ -219,7 +219,7 @@ describe('a journal that was written by somebody else', () => {
     const file = join(corpus.folder, 'moved.journal');
     const moved = { ...header, wasm: { ...header.wasm, path: '/nowhere/sum.wasm' } };
     writeFileSync(file, sealBlock([JSON.stringify(moved)], NO_BLOCK).text);
-    const { runs } = await judgeJournals({ journals: file });
+    const { runs } = await testJournals({ journals: file });
     expect(runs[0]?.problem).toBe(`${file}: module /nowhere/sum.wasm: no such file`);
   });
 });

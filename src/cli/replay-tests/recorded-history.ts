@@ -15,27 +15,27 @@ import type { CallKind } from '../../runtime/port/call-kind.ts';
 import type { RecalledValues, StandardStream } from '../../runtime/port/guest-spec.ts';
 import type { EventKind } from '../../runtime/port/journal-events.ts';
 
-/** A request to a model, whole, with what became of it. */
-export interface RecalledRequest {
+/** A recorded model request with its complete messages and its response. */
+export interface RecordedRequest {
   readonly asked: ModelAsked;
   readonly messages: readonly JsonObject[];
   /** Names of its tools. */
   readonly tools: readonly string[];
-  /** The tools of servers that its send had; null: none. */
+  /** MCP tools that its send injected; null: none. */
   readonly injected: Required<Pick<ToolsRecord, 'params' | 'definitions' | 'system'>> | null;
-  /** Turns of its send before its first request: of one that goes on with a turn that was handed back. */
+  /** Turns of its send before its first request, for a send that continues a turn that was handed back. */
   readonly turnsBefore: number;
-  /** How many answers had come when it was asked. */
+  /** Number of responses received before this request was sent. */
   readonly after: number;
-  /** Null: the run was ended before it came. */
+  /** Null: the run ended before the response. */
   answered: ModelAnswered | null;
-  /** How many answers came before it, and how long after the last of them, if it was waited for by then. */
+  /** Number of responses before this one, and the gap after the last of them if the request was pending by then. */
   order: number;
   gapMs: number;
 }
 
-/** A call that the guest made itself. */
-export interface RecalledCall {
+/** A tool call made by the guest itself. */
+export interface RecordedCall {
   readonly kind: CallKind;
   readonly server: string;
   readonly tool: string;
@@ -45,25 +45,25 @@ export interface RecalledCall {
 }
 
 const NEAR_MS = 60_000;
-/** Enough for a guest to take in what came before. */
+/** Long enough for a guest to process the responses before. */
 const MAX_GAP_MS = 100;
 
 type Question = readonly (string | null)[];
 
-/** What a journal knows, in the order in which a guest may ask for it. */
-export class Recollection {
+/** Content of a journal, indexed by what a guest may request. */
+export class RecordedHistory {
   readonly file: string;
   readonly run: RecordedRun;
-  readonly calls: RecalledCall[] = [];
+  readonly calls: RecordedCall[] = [];
   readonly input: Buffer;
   readonly output: Readonly<Record<StandardStream, Buffer>>;
-  readonly #requests = new Map<string, RecalledRequest[]>();
+  readonly #requests = new Map<string, RecordedRequest[]>();
   readonly #answers = new Map<string, ReplyRecord['m'][]>();
   readonly #lastMs: number;
   #answered = 0;
   #answeredMs = 0;
 
-  /** @throws JournalError where the journal does not say what was asked */
+  /** @throws JournalError if the journal has no model requests */
   constructor(read: ReadJournal) {
     this.file = read.file;
     this.run = new RecordedRun(read);
@@ -103,10 +103,10 @@ export class Recollection {
     this.output = { stdout: Buffer.concat(output.stdout), stderr: Buffer.concat(output.stderr) };
   }
 
-  /** What clocks and dice gave. */
+  /** Recorded values of clocks and entropy. */
   get chance(): RecalledValues {
     const { header, events } = this.run;
-    // Both clocks write their values alike; only that of the wall is near the time of the run.
+    // Both clocks record their values in one form; only wall clock values are near the time of the run.
     const isWall = (value: string) => {
       const sinceStart = Number(value) - header.started;
       return sinceStart >= -NEAR_MS && sinceStart <= this.#lastMs + NEAR_MS;
@@ -124,16 +124,16 @@ export class Recollection {
     return this.run.end;
   }
 
-  /** The requests of a session, in their order. */
-  requests(session: string): readonly RecalledRequest[] {
+  /** Requests of a session, in order. */
+  requests(session: string): readonly RecordedRequest[] {
     return this.#requests.get(session) ?? [];
   }
 
-  get allRequests(): readonly RecalledRequest[] {
+  get allRequests(): readonly RecordedRequest[] {
     return [...this.#requests.values()].flat();
   }
 
-  /** What was answered to a question about servers, each time that it was asked. */
+  /** Recorded responses to a registry query, one per query. */
   answers(question: Question): readonly ReplyRecord['m'][] {
     return this.#answers.get(JSON.stringify(question)) ?? [];
   }
@@ -160,7 +160,7 @@ export class Recollection {
     const send = sends.get(call) ?? { session, tools: [], turnsBefore: openTurns.get(session) ?? 0 };
     sends.set(call, { ...send, tools: asked.tools ?? send.tools });
     const before = requests.at(-1);
-    // A resumed run asks again what had no answer.
+    // A resumed run repeats a request that had no response.
     if (before?.asked.call === call && before.asked.n === asked.n) requests.pop();
     const { params = [], definitions = [], system = null } = injected.get(session) ?? {};
     requests.push({
@@ -186,7 +186,7 @@ export class Recollection {
     if (request === undefined) return;
     request.answered = answered;
     request.order = this.#answered;
-    // What came while others were waited for too is told apart by the guest only if some time is between them.
+    // The guest can distinguish responses to concurrent requests only by the time between them.
     if (request.after < this.#answered) request.gapMs = Math.min(Math.max(0, ms - this.#answeredMs), MAX_GAP_MS);
     this.#answered += 1;
     this.#answeredMs = ms;
@@ -202,11 +202,11 @@ export class Recollection {
     this.#answers.set(key, [...(this.#answers.get(key) ?? []), m]);
   }
 
-  /** Those of models have their place in a turn. */
+  /** Records a call of the guest. Calls of the model have an ordinal with a turn. */
   #call(record: TimedRecord): void {
     const wanted = record.t === 'tool.started' ? record : record.t === 'tool.finished' ? record.refused : undefined;
     if (wanted === undefined || !('ordinal' in record) || record.ordinal.includes('.')) return;
-    if (this.calls.some(({ ordinal }) => ordinal === record.ordinal)) return; // made again by a resumed run
+    if (this.calls.some(({ ordinal }) => ordinal === record.ordinal)) return; // repeated by a resumed run
     const { kind = 'tool', server, tool, args } = wanted;
     this.calls.push({ kind, server, tool, args: canonical(args), ordinal: record.ordinal, isTaken: false });
   }
@@ -218,7 +218,7 @@ interface SendOfSession {
   readonly turnsBefore: number;
 }
 
-/** Arguments in a form in which equal ones are equal. */
+/** Arguments as canonical JSON; text that is not JSON stays as it is. */
 export function canonical(args: string): string {
   const parsed: JsonValue | undefined = args.trim() === '' ? {} : parseJson(args);
   return parsed === undefined ? args : canonicalJson(parsed);

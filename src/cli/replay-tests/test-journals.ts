@@ -10,41 +10,41 @@ import { journalKey } from '../../runtime/durable/block-cipher.ts';
 import { JournalKeyMissing } from '../../runtime/durable/journal-error.ts';
 import { type ReadJournal, readJournal } from '../../runtime/durable/read-journal.ts';
 import { readModule } from '../../runtime/wasm/read-module.ts';
-import { judgeByModule, judgeByReplay } from './by-module.ts';
-import { ChangedPolicy, judgeByPolicy } from './by-policy.ts';
-import { type Finding, type JudgedRun, unjudged, unusable } from './judgement.ts';
+import { testByReplay, testWithModule } from './by-module.ts';
+import { ChangedPolicy, testUnderPolicy } from './by-policy.ts';
+import { type Finding, type TestedRun, untested, unusable } from './outcome.ts';
 
-export interface JudgeOptions {
+export interface JournalTestOptions {
   /** Journals, or directories: all `*.journal` files in them and below. */
   readonly journals: string | readonly string[];
   /** The changed guest: its file or its bytes. @default none */
   readonly wasm?: string | Uint8Array | undefined;
   /** The changed policy: a directory of records and profiles, configs of tasks, or both. @default none */
   readonly policy?: string | readonly string[] | undefined;
-  /** What encrypted journals are opened with; a function is asked when the first of them is met. @default nothing */
+  /** Key of encrypted journals; a function is called at the first encrypted journal. @default none */
   readonly key?: string | (() => Promise<string | null>) | null | undefined;
-  /** Whether a tool is a difference that the model was shown, never called, and would not be shown any more. @default false */
+  /** Whether a tool that was offered to the model, never called, and would no longer be offered is a difference. @default false */
   readonly strict?: boolean | undefined;
   /** Guests that run at once. @default the number of processors */
   readonly jobs?: number | undefined;
-  /** Ends it; what was judged by then is the result. @default never */
+  /** Ends the test; runs that were tested before are the result. @default never */
   readonly signal?: AbortSignal | undefined;
-  /** Where compiled components are kept. @default nowhere */
+  /** Directory of compiled components. @default none */
   readonly componentCache?: string | null | undefined;
-  /** Told of each run as soon as it and all before it were judged, in the order of their files. @default nobody */
-  readonly onRun?: ((judged: JudgedRun, total: number) => void) | undefined;
-  /** Something that somebody should know. @default nobody is told */
+  /** Receives each run as soon as it and all runs before it were tested, in the order of their files. @default none */
+  readonly onRun?: ((judged: TestedRun, total: number) => void) | undefined;
+  /** Receives warnings, such as those of a changed policy. @default none */
   readonly onNotice?: ((text: string) => void) | undefined;
 }
 
-export interface JudgedJournals {
+export interface TestedJournals {
   /** In the order of their files. */
-  readonly runs: readonly JudgedRun[];
-  /** How many there are; more than were judged where it was ended early. */
+  readonly runs: readonly TestedRun[];
+  /** Number of journals; more than were tested if the test ended early. */
   readonly total: number;
 }
 
-const optionKeys: OptionKeys<JudgeOptions> = {
+const optionKeys: OptionKeys<JournalTestOptions> = {
   journals: true,
   wasm: true,
   policy: true,
@@ -60,31 +60,31 @@ const optionKeys: OptionKeys<JudgeOptions> = {
 const MAX_JOBS = 64;
 const JOURNAL = '.journal';
 
-type JudgeOne = (read: ReadJournal, key: string | null) => Promise<Finding> | Finding;
+type TestRun = (read: ReadJournal, key: string | null) => Promise<Finding> | Finding;
 
 /**
- * Judges recorded runs: whether each is the same again, or, where a changed guest or policy is given, would be the same
- * with that. Nothing but guests runs: no model, no server, no process.
- * @throws ConfigError for options, a policy that cannot be used, or where there is no journal
+ * Tests recorded runs: unchanged, with a changed guest, under a changed policy, or both. Only guests run: no model, no
+ * server, no process.
+ * @throws ConfigError for invalid options, an unusable policy, or no journal
  */
-export async function judgeJournals(options: JudgeOptions): Promise<JudgedJournals> {
-  refuseUnknownKeys('judgeJournals', options, optionKeys);
+export async function testJournals(options: JournalTestOptions): Promise<TestedJournals> {
+  refuseUnknownKeys('testJournals', options, optionKeys);
   const { jobs = availableParallelism(), signal = new AbortController().signal, onRun = () => {} } = options;
   if (!Number.isSafeInteger(jobs) || jobs < 1 || jobs > MAX_JOBS) {
     throw new ConfigError(`jobs: expected a whole number from 1 to ${MAX_JOBS}`);
   }
   const files = journalFiles(options.journals);
-  const judge = await judgeWith(options, signal);
+  const judge = await testOf(options, signal);
   const open = openWith(options.key);
-  const judged: (JudgedRun | undefined)[] = [];
-  const runs: JudgedRun[] = [];
+  const judged: (TestedRun | undefined)[] = [];
+  const runs: TestedRun[] = [];
   let next = 0;
   const turns = new Turns();
   const work = async () => {
     while (next < files.length && !signal.aborted) {
       const at = next++;
-      const one = await judgeFile(files[at] as string, open, judge);
-      if (signal.aborted) return; // whatever it found, it was ended early
+      const one = await testFile(files[at] as string, open, judge);
+      if (signal.aborted) return; // the result of a run that was ended early is not valid
       judged[at] = one;
       for (let run = judged[runs.length]; run !== undefined; run = judged[runs.length]) {
         runs.push(run);
@@ -94,28 +94,28 @@ export async function judgeJournals(options: JudgeOptions): Promise<JudgedJourna
     }
   };
   await Promise.all(Array.from({ length: Math.min(jobs, files.length) }, work));
-  // Of those that were judged ahead of one that was not.
+  // Runs that were tested ahead of one that was not.
   const ahead = judged.slice(runs.length).filter((run) => run !== undefined);
   for (const run of ahead) onRun(run, files.length);
   return { runs: [...runs, ...ahead], total: files.length };
 }
 
-async function judgeWith(options: JudgeOptions, signal: AbortSignal): Promise<JudgeOne> {
+async function testOf(options: JournalTestOptions, signal: AbortSignal): Promise<TestRun> {
   const { wasm, policy, strict = false, componentCache = null, onNotice = () => {} } = options;
   const surroundings = { signal, componentCache };
   const module = typeof wasm === 'string' ? await moduleOf(wasm) : wasm;
   if (policy === undefined) {
     return (read, key) =>
-      module === undefined ? judgeByReplay(read, key, surroundings) : judgeByModule(read, module, surroundings);
+      module === undefined ? testByReplay(read, key, surroundings) : testWithModule(read, module, surroundings);
   }
   const changed = await ChangedPolicy.open(typeof policy === 'string' ? [policy] : policy, onNotice);
   return async (read) => {
-    const byModule = module === undefined ? null : await judgeByModule(read, module, surroundings);
+    const byModule = module === undefined ? null : await testWithModule(read, module, surroundings);
     if (byModule !== null && byModule.verdict !== 'same') return byModule;
     const ofRun = changed.of(read.header);
-    if (ofRun !== null) return judgeByPolicy(read, ofRun, strict);
+    if (ofRun !== null) return testUnderPolicy(read, ofRun, strict);
     const task = read.header.task === null ? 'a task without a name' : `the task ${JSON.stringify(read.header.task)}`;
-    return byModule ?? unjudged(`the run belongs to ${task}, which no given config covers`);
+    return byModule ?? untested(`the run belongs to ${task}, which no given config covers`);
   };
 }
 
@@ -130,8 +130,8 @@ async function moduleOf(file: string): Promise<Uint8Array> {
 
 type OpenJournal = (file: string) => Promise<{ readonly read: ReadJournal; readonly key: string | null }>;
 
-/** Opens journals; only one that is encrypted asks for the key. */
-function openWith(given: JudgeOptions['key'] = null): OpenJournal {
+/** Opens journals; asks for the key at the first encrypted one. */
+function openWith(given: JournalTestOptions['key'] = null): OpenJournal {
   let asked: Promise<string | null> | null = null;
   return async (file) => {
     try {
@@ -146,7 +146,7 @@ function openWith(given: JudgeOptions['key'] = null): OpenJournal {
   };
 }
 
-async function judgeFile(file: string, open: OpenJournal, judge: JudgeOne): Promise<JudgedRun> {
+async function testFile(file: string, open: OpenJournal, judge: TestRun): Promise<TestedRun> {
   let read: ReadJournal | null = null;
   let found: Finding;
   try {
@@ -159,7 +159,7 @@ async function judgeFile(file: string, open: OpenJournal, judge: JudgeOne): Prom
   return { file, run: read?.header.run ?? null, task: read?.header.task ?? null, ...found };
 }
 
-/** Whoever wrote it may have written anything; the others are to be judged all the same. */
+/** A journal is untrusted input: one that cannot be tested does not end the test of the others. */
 function whyUnusable(file: string, read: ReadJournal | null, error: unknown): string {
   if (error instanceof ConfigError) return error.message;
   if (error instanceof ModuleError) return `${file}: module ${read?.header.wasm.path}: ${error.message}`;

@@ -7,28 +7,28 @@ import type { McpOfRun, RunMcp, RunningMcp } from '../../run/mcp-service.ts';
 import type { ErrnoName } from '../../runtime/abi/errno.ts';
 import type { StandardStream } from '../../runtime/port/guest-spec.ts';
 import type { TaskPolicy } from '../../runtime/port/policy-layers.ts';
-import { aroundDifference, type Outcome } from './judgement.ts';
-import type { RecalledModel } from './recalled-model.ts';
-import { canonical, type RecalledCall, type Recollection } from './recollection.ts';
+import { aroundDifference, type Outcome } from './outcome.ts';
+import { canonical, type RecordedCall, type RecordedHistory } from './recorded-history.ts';
+import type { ReplayedModel } from './replayed-model.ts';
 
-/** MCP of a recorded run: a call with the same arguments gets the same result, once for each time that it was made. */
-export class RecalledMcp implements RunMcp, RunningMcp {
+/** MCP that answers recorded calls from a journal: each recorded result is returned once, to a call with equal arguments. */
+export class ReplayedMcp implements RunMcp, RunningMcp {
   readonly taskName: string | null;
   readonly task: TaskPolicy;
   readonly approvalRules = noRules;
   readonly revision = null;
   readonly underway = 0;
   readonly degraded = [];
-  readonly #recalled: Recollection;
-  readonly #model: RecalledModel;
+  readonly #history: RecordedHistory;
+  readonly #model: ReplayedModel;
   readonly #outcome: Outcome;
   readonly #asked = new Map<string, number>();
 
-  constructor(recalled: Recollection, model: RecalledModel, outcome: Outcome) {
-    const { policy, task } = recalled.run.header;
+  constructor(history: RecordedHistory, model: ReplayedModel, outcome: Outcome) {
+    const { policy, task } = history.run.header;
     this.taskName = task;
     this.task = policy;
-    this.#recalled = recalled;
+    this.#history = history;
     this.#model = model;
     this.#outcome = outcome;
   }
@@ -47,14 +47,14 @@ export class RecalledMcp implements RunMcp, RunningMcp {
 
   start({ kind = 'tool', serverId, tool, arguments: given }: GuestToolCall, take: TakeAnswer): { cancel(): void } {
     const args = canonical(given);
-    const isSame = (call: RecalledCall) =>
+    const isSame = (call: RecordedCall) =>
       call.kind === kind && call.server === serverId && call.tool === tool && call.args === args;
-    const found = this.#recalled.calls.find((call) => !call.isTaken && isSame(call));
-    const next = this.#recalled.calls.find(({ isTaken }) => !isTaken);
-    const result = found === undefined ? null : this.#recalled.result(found.ordinal);
+    const found = this.#history.calls.find((call) => !call.isTaken && isSame(call));
+    const next = this.#history.calls.find(({ isTaken }) => !isTaken);
+    const result = found === undefined ? null : this.#history.result(found.ordinal);
     if (found !== undefined) found.isTaken = true;
     if (result !== null) take(result);
-    else if (found !== undefined || (next === undefined && this.#recalled.end === null)) this.#outcome.ends();
+    else if (found !== undefined || (next === undefined && this.#history.end === null)) this.#outcome.ends();
     else {
       const recorded = next === undefined ? 'no more calls' : callText(next.server, next.tool, next.args);
       const now = callText(serverId, tool, args);
@@ -88,15 +88,15 @@ export class RecalledMcp implements RunMcp, RunningMcp {
     return this.#ask(['mcp_registry', serverId]);
   }
 
-  /** Asked more often than it was recorded, the last answer holds. */
+  /** Further queries repeat the last recorded response. */
   #ask(question: readonly [string, string | null]): JsonObject | ErrnoName {
-    const answers = this.#recalled.answers(question);
+    const answers = this.#history.answers(question);
     const key = JSON.stringify(question);
     const times = this.#asked.get(key) ?? 0;
     this.#asked.set(key, times + 1);
     const [, errno, body] = answers[Math.min(times, answers.length - 1)] ?? [];
     if (answers.length === 0) {
-      if (this.#recalled.end === null) this.#outcome.ends();
+      if (this.#history.end === null) this.#outcome.ends();
       const now = `${question[0]} ${question[1] ?? ''}`.trim();
       this.#outcome.differs({ kind: 'question', where: 'registry queries', recorded: 'no such query', now });
       return 'EIO' as ErrnoName;
@@ -111,27 +111,27 @@ const callText = (server: string, tool: string, args: string) => `${tool} of ${s
 
 const streams: readonly StandardStream[] = ['stdout', 'stderr'];
 
-/** Compares what a changed guest prints with what was printed, as it comes. */
-export class RecalledOutput {
-  readonly #recalled: Recollection;
+/** Compares the output of a changed guest with the recorded output while it is written. */
+export class ComparedOutput {
+  readonly #history: RecordedHistory;
   readonly #outcome: Outcome;
   readonly #printed: Record<StandardStream, number> = { stdout: 0, stderr: 0 };
 
-  constructor(recalled: Recollection, outcome: Outcome) {
-    this.#recalled = recalled;
+  constructor(history: RecordedHistory, outcome: Outcome) {
+    this.#history = history;
     this.#outcome = outcome;
   }
 
   take(stream: StandardStream, bytes: Uint8Array): void {
     const at = this.#printed[stream];
     this.#printed[stream] = at + bytes.byteLength;
-    const recorded = this.#recalled.output[stream].subarray(at, at + bytes.byteLength);
+    const recorded = this.#history.output[stream].subarray(at, at + bytes.byteLength);
     if (recorded.equals(bytes.subarray(0, recorded.byteLength))) {
       if (recorded.byteLength === bytes.byteLength) return;
-      if (this.#recalled.end === null) this.#outcome.ends();
+      if (this.#history.end === null) this.#outcome.ends();
     }
-    // What else was printed on its line is part of what a person compares.
-    const rest = this.#recalled.output[stream].subarray(at);
+    // Show the rest of the line: it is what a user compares.
+    const rest = this.#history.output[stream].subarray(at);
     this.#differs(stream, at, rest, bytes);
   }
 
@@ -139,7 +139,7 @@ export class RecalledOutput {
   finish(): void {
     for (const stream of streams) {
       const at = this.#printed[stream];
-      const rest = this.#recalled.output[stream].subarray(at);
+      const rest = this.#history.output[stream].subarray(at);
       if (rest.byteLength > 0) this.#differs(stream, at, rest, new Uint8Array());
     }
   }

@@ -3,15 +3,15 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { BackendError, type ChatRequest } from '../../agent/chat/backend.ts';
 import { cutText, startOf } from '../../base/cut-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
-import type { RecalledRequest } from './recollection.ts';
+import type { RecordedRequest } from './recorded-history.ts';
 
-/** What a recorded run was measured by. */
-export type JudgedBy = 'replay' | 'module' | 'policy';
+/** How a recorded run was tested. */
+export type TestKind = 'replay' | 'module' | 'policy';
 
 /**
- * `diverged`: the replayed guest did something else. `request`, `call`, `question`, `output`, `end`: the changed guest asks
- * the model, calls a tool, asks about servers, prints or ends otherwise. `denied`, `approval`, `allowed`: policy says no to
- * a call that was made, wants a person to say yes, or lets one through that was refused.
+ * `diverged`: the replay found nondeterminism. `request`, `call`, `question`, `output`, `end`: the changed guest sends another
+ * model request, tool call or registry query, prints something else, or ends differently. `denied`, `approval`, `allowed`:
+ * policy denies a call that was made, requires an approval for it, or allows a call that was denied.
  */
 export type DifferenceKind =
   | 'diverged'
@@ -24,36 +24,36 @@ export type DifferenceKind =
   | 'approval'
   | 'allowed';
 
-/** The first place where a run would be another one. */
+/** The first difference between a run and its recording. */
 export interface RunDifference {
-  readonly by: JudgedBy;
+  readonly by: TestKind;
   readonly kind: DifferenceKind;
-  /** In the run: which request, which call, which byte of the output. */
+  /** Position in the run: a request, a call, or a byte of the output. */
   readonly where: string;
-  /** What stands in the journal. Content of the run: not to be trusted. */
+  /** Content of the journal; untrusted. */
   readonly recorded: string;
-  /** What it would be now. The same holds. */
+  /** What it would be now; untrusted. */
   readonly now: string;
 }
 
-export interface JudgedRun {
+export interface TestedRun {
   readonly file: string;
-  /** Null where the journal cannot be used. */
+  /** Null if the journal is unusable. */
   readonly run: string | null;
   readonly task: string | null;
-  /** `unjudged`: nothing that was given is about it. */
+  /** `unjudged`: no given guest or policy applies to the run. */
   readonly verdict: 'same' | 'differs' | 'unusable' | 'unjudged';
   readonly difference: RunDifference | null;
-  /** Why it cannot be used, or was not judged; null: neither. */
+  /** Why the journal is unusable or was not tested; null: neither. */
   readonly problem: string | null;
-  /** Whether its journal ends before the run did: it was judged as far as that. */
+  /** Whether the journal ends before the run did; the run was tested up to there. */
   readonly unfinished: boolean;
-  /** Tools that the model was shown, never called, and would not be shown any more: `server/tool`. */
+  /** Tools that were offered to the model, never called, and would no longer be offered: `server/tool`. */
   readonly noLongerShown: readonly string[];
 }
 
-/** What one way of judging found. */
-export type Finding = Pick<JudgedRun, 'verdict' | 'difference' | 'problem' | 'unfinished' | 'noLongerShown'>;
+/** Result of one test of one run. */
+export type Finding = Pick<TestedRun, 'verdict' | 'difference' | 'problem' | 'unfinished' | 'noLongerShown'>;
 
 export const same = (unfinished = false): Finding => ({
   verdict: 'same',
@@ -67,16 +67,16 @@ export const differs = (difference: RunDifference): Finding => ({ ...same(), ver
 
 export const unusable = (problem: string): Finding => ({ ...same(), verdict: 'unusable', problem });
 
-export const unjudged = (problem: string): Finding => ({ ...same(), verdict: 'unjudged', problem });
+export const untested = (problem: string): Finding => ({ ...same(), verdict: 'unjudged', problem });
 
 const SHOWN_CHARS = 240;
 
-/** What a changed guest comes to: the first thing that is said of it counts, and ends it. */
+/** Result of a run with a changed guest. The first result counts and ends the guest. */
 export class Outcome {
   readonly #ending = new AbortController();
   #found: Finding | null = null;
 
-  /** Aborted when there is nothing more to learn. */
+  /** Aborts when the result is known. */
   get signal(): AbortSignal {
     return this.#ending.signal;
   }
@@ -85,13 +85,13 @@ export class Outcome {
     return this.#found;
   }
 
-  /** Gives what whoever asked is told; nobody looks at it any more. */
+  /** Records a difference. Returns an error for the pending request of the guest, which ends now. */
   differs({ recorded, now, ...about }: Omit<RunDifference, 'by'>): BackendError {
     const texts = { recorded: cutText(recorded, SHOWN_CHARS), now: cutText(now, SHOWN_CHARS) };
     return this.#settle(differs({ by: 'module', ...about, ...texts }));
   }
 
-  /** The journal ends here: as far as it goes, nothing is different. */
+  /** The journal ends here, and nothing differed up to this point. */
   ends(why = 'the journal ends here'): BackendError {
     return this.#settle(same(true), why);
   }
@@ -103,17 +103,17 @@ export class Outcome {
   }
 }
 
-/** How long an answer waits for one that came before it: the guest may be one that never asks for that. */
+/** How long a response waits for an earlier one: a changed guest may never request the earlier one. */
 const PATIENCE_MS = 250;
 
-/** Gives answers of a model in the order in which they came, whichever of them is asked for first. */
+/** Delivers model responses in their recorded order, independent of the order of requests. */
 export class AnswerOrder {
   readonly #given = new Set<number>();
-  /** All before it were given. */
+  /** All responses before this one were delivered. */
   #next = 0;
   readonly #waiting = new Set<() => void>();
 
-  /** Waits until all answers before this one were given, and then as long as it came after the last of them. */
+  /** Waits until all earlier responses were delivered, then for the recorded gap. */
   async turn(order: number, gapMs: number, signal: AbortSignal): Promise<void> {
     if (order > this.#next) await this.#earlier(order, signal);
     if (gapMs > 0) await wait(gapMs, undefined, { signal });
@@ -132,7 +132,7 @@ export class AnswerOrder {
     try {
       const patience = wait(PATIENCE_MS, undefined, { signal: AbortSignal.any([signal, over.signal]) });
       await Promise.race([promise, patience]);
-      patience.catch(() => {}); // it is ended below
+      patience.catch(() => {}); // aborted below
     } finally {
       over.abort();
       this.#waiting.delete(look);
@@ -140,7 +140,7 @@ export class AnswerOrder {
   }
 }
 
-/** How much of two texts is shown around the first character in which they differ. */
+/** Characters shown around the first difference of two texts. */
 const BEFORE_CHARS = 24;
 const CONTEXT_CHARS = 160;
 
@@ -150,8 +150,8 @@ export interface TwoTexts {
   readonly now: string;
 }
 
-/** In what a request differs from the recorded one; null: in nothing. */
-export function requestDifference(recorded: RecalledRequest, request: ChatRequest): TwoTexts | null {
+/** First difference between a request and the recorded one; null: none. */
+export function requestDifference(recorded: RecordedRequest, request: ChatRequest): TwoTexts | null {
   if (hash('sha256', JSON.stringify(request)) === recorded.asked.sha256) return null;
   const { messages, tools, ...head } = request;
   return (
@@ -210,7 +210,7 @@ function messageText(message: JsonObject | undefined): string {
 
 const valueText = (value: JsonValue | undefined): string => (value === undefined ? 'none' : JSON.stringify(value));
 
-/** Both texts from shortly before the first character in which they differ. */
+/** Excerpts of both texts around their first difference. */
 export function aroundDifference(one: string, other: string): [string, string] {
   let at = 0;
   while (at < one.length && at < other.length && one[at] === other[at]) at += 1;
