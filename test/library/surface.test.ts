@@ -28,7 +28,6 @@ it('has these values', () => {
     'compileLimits',
     'componentCacheDirectory',
     'createMetrics',
-    'testJournals',
     'limitSpecs',
     'noAudit',
     'openAiBackend',
@@ -40,6 +39,7 @@ it('has these values', () => {
     'scriptedBackend',
     'serveMetrics',
     'stubBackend',
+    'testJournals',
   ]);
 });
 

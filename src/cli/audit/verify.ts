@@ -25,12 +25,12 @@ interface Missing {
 
 /** `spear audit verify`: 0 if the audit log is intact, 1 with the first bad line if it is not. */
 export function verifyAudit(files: readonly string[], { json, strict, keys, print }: VerifyRequest): number {
-  const trail = read(files, keys);
-  const gone = missingOf(files, trail);
-  const isComplete = gone.files === 0 && gone.lines === 0 && gone.open === 0 && trail.lost === 0;
-  const ok = trail.problem === null && (isComplete || !strict);
-  if (json) print(`${JSON.stringify({ ok, files, ...toJson(trail, gone) })}\n`);
-  else print(`${describe(files, trail, gone).join('\n')}\n`);
+  const log = read(files, keys);
+  const gone = missingOf(files, log);
+  const isComplete = gone.files === 0 && gone.lines === 0 && gone.open === 0 && log.lost === 0;
+  const ok = log.problem === null && (isComplete || !strict);
+  if (json) print(`${JSON.stringify({ ok, files, ...toJson(log, gone) })}\n`);
+  else print(`${describe(files, log, gone).join('\n')}\n`);
   return ok ? spearExitCodes.ok : spearExitCodes.failed;
 }
 
@@ -53,22 +53,22 @@ function read(files: readonly string[], keys: readonly AuditKey[]): VerifiedTrai
   }
 }
 
-function describe(files: readonly string[], trail: VerifiedTrail, gone: Missing): string[] {
-  const { problem, chains } = trail;
+function describe(files: readonly string[], log: VerifiedTrail, gone: Missing): string[] {
+  const { problem, chains } = log;
   if (problem !== null) return [`${problem.file}:${problem.line}: ${problem.kind}: ${problem.detail}`];
   const where = files.length === 1 ? files[0] : `${files[0]} to ${files.at(-1)}`;
   const shown = chains.slice(-MAX_CHAINS_SHOWN).map(describeChain);
   const more = chains.length - shown.length;
   return [
-    `${where}: ${trail.lines} lines in ${chains.length} ${chains.length === 1 ? 'chain' : 'chains'}, intact`,
+    `${where}: ${log.lines} lines in ${chains.length} ${chains.length === 1 ? 'chain' : 'chains'}, intact`,
     ...(more > 0 ? [`  ${more} earlier chains`] : []),
     ...shown,
     ...(gone.files > 0 ? [`  ${gone.files} older files were removed by rotation`] : []),
     ...(gone.lines > 0 ? [`  ${gone.lines} lines of these chains were in removed files`] : []),
-    ...(trail.folded > 0 ? [`  ${trail.folded} repeated events were counted instead of written`] : []),
-    ...(trail.repaired > 0 ? [`  ${trail.repaired} incomplete lines were repaired and marked`] : []),
-    ...(trail.lost > 0 ? [`  ${trail.lost} lines were lost when writing failed, as the audit log records`] : []),
-    ...(trail.unchained > 0 ? [`  ${trail.unchained} lines of format 1 have no chain and cannot be verified`] : []),
+    ...(log.folded > 0 ? [`  ${log.folded} repeated events were counted instead of written`] : []),
+    ...(log.repaired > 0 ? [`  ${log.repaired} incomplete lines were repaired and marked`] : []),
+    ...(log.lost > 0 ? [`  ${log.lost} lines were lost when writing failed, as the audit log records`] : []),
+    ...(log.unchained > 0 ? [`  ${log.unchained} lines of format 1 have no chain and cannot be verified`] : []),
   ];
 }
 

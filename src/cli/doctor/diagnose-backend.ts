@@ -23,14 +23,14 @@ const question = {
 
 export interface BackendQuestion {
   readonly compiled: CompiledBackend;
-  /** Opens it, as a run would. */
+  /** Opens the backend as a run would. */
   readonly open: () => Promise<ChatBackend>;
   /** False: nothing is sent to a model. */
   readonly ask: boolean;
   readonly signal: AbortSignal;
 }
 
-/** The backend and its model, by one request. Scripts and stubs are named and not asked. */
+/** Checks the backend and its model with one request. Scripts and stubs are named but get no request. */
 export async function diagnoseBackend({ compiled, open, ask, signal }: BackendQuestion): Promise<Finding[]> {
   const notAsked = (why: string) => skipped('model', `model: ${why}`);
   if (compiled.kind === 'stub') {
@@ -79,7 +79,7 @@ function diagnoseAnswer(body: JsonObject, model: string | undefined): Finding {
   });
 }
 
-/** An HTTP status means that somebody is there: then it is the model, the key or the request. */
+/** With an HTTP status the server is reachable: the problem is the model, the key or the request. */
 function failed(error: unknown, where: string, timedOut: boolean): Finding[] {
   const status = error instanceof BackendError ? error.status : undefined;
   const text = timedOut ? `${where} did not respond in time` : messageOf(error);

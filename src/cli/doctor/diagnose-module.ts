@@ -4,14 +4,14 @@ import { type Prepared, type PrepareOptions, prepare } from '../../runtime/wasm/
 import { bad, type Finding, ok, skipped } from './finding.ts';
 import { moduleRemedies } from './module-remedy.ts';
 
-/** Imports by which a guest comes to tools, in the names of both bindings. */
+/** Imports that give a guest access to tools, in the names of both bindings. */
 const CHATS = /\bcchat[_-]send$/;
 const CALLS_MCP = /\bmcp[_-](?:call[_-]tool|submit)$/;
 const SHOWN_IMPORTS = 12;
 
 /**
- * The module as a run would take it. `bytes` may reject with a ModuleError; `describe` says what kind it is.
- * With `needsTools` a guest that can use none is wrong.
+ * Checks the module as a run would. `bytes` may reject with a ModuleError; `describe` returns the kind of module. With
+ * `needsTools`, a guest that cannot use tools is a problem.
  */
 export async function diagnoseModule(
   file: string,

@@ -9,13 +9,13 @@ import { bad, type DiagnosisFlags, type Finding, ok, skipped } from './finding.t
 
 export interface DiagnosedRegistry {
   readonly finding: Finding;
-  /** Null where there is none to open. */
+  /** Null: there is no registry to open. */
   readonly registry: RunRegistry | null;
-  /** Servers that are missing only because what describes them is wrong, as is said in the finding. */
+  /** Servers that are missing because their records are invalid; the finding says so. */
   readonly unusable: ReadonlySet<string>;
 }
 
-/** Opens the registry as a run would, with every record that cannot be used. */
+/** Opens the registry as a run would, and reports invalid records. */
 export async function diagnoseRegistry(
   flags: DiagnosisFlags,
   host: CompiledHostConfig,
@@ -42,7 +42,7 @@ export async function diagnoseRegistry(
           file: (directory, problem) => {
             const text = describeProblem(directory, problem);
             const fix = `correct ${problem.file}; until then the file is ignored`;
-            // The file need not be named after its server, but mostly is; what it says of itself cannot be read.
+            // The content is unreadable, so the id is guessed from the file name, which is usually the id.
             if (problem.severity === 'error') unusable.add(parse(problem.file).name);
             children.push(
               problem.severity === 'error'
@@ -90,7 +90,7 @@ export async function diagnoseRegistry(
   return { registry, unusable, finding: bad('registry', `${text}: the registry is empty`, about) };
 }
 
-/** What to do about an error of the way to the registry. */
+/** Fix for an error of the connection to the registry. */
 function unreachableFix(error: string): string {
   if (/\[unauthenticated\]/.test(error)) {
     return 'the registry does not accept the token: set --sms-token-file to a copy of its current node.token';
@@ -113,7 +113,7 @@ export interface ListedToken {
   readonly violates?: string | null;
 }
 
-/** Tokens that admins of one namespace made under names which an approver rule reserves: each is a vote that they hold. */
+/** Tokens that namespace admins created under names that an approver rule reserves: each is a vote they control. */
 export function diagnoseTokens(tokens: readonly ListedToken[]): Finding {
   const children = tokens.flatMap(({ name, namespace, created_by, violates }) => {
     if (violates == null) return [];

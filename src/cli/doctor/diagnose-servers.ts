@@ -20,18 +20,18 @@ import { bad, type Finding, isBad, ok, skipped } from './finding.ts';
 
 export interface ServersQuestion {
   readonly registry: RunRegistry;
-  /** Servers whose description is wrong: that was said. */
+  /** Servers with an invalid record, which an earlier finding reports. */
   readonly unusable: ReadonlySet<string>;
   readonly host: CompiledHostConfig;
   readonly policy: DiagnosedPolicy;
   /** False: no server is started or connected to. */
   readonly connect: boolean;
-  /** For each server. */
+  /** Timeout per server. */
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
 }
 
-/** Servers that are looked at beside each other. */
+/** Servers that are checked concurrently. */
 const AT_ONCE = 4;
 
 interface Examined {
@@ -40,7 +40,7 @@ interface Examined {
   readonly list: ToolList | null;
 }
 
-/** Every server that a session of the task would have, from its record to its tools. All that was started is ended. */
+/** Checks every server of a session of the task, from its record to its tools, and stops what it started. */
 export async function diagnoseServers(question: ServersQuestion): Promise<Finding[]> {
   const { registry, host, policy, timeoutMs } = question;
   const { task, session } = policy;
@@ -81,7 +81,7 @@ async function examine(
   if (denial !== null) {
     const { text, fix } = wordsFor(denial, question);
     const finding = bad('server', `server ${id}: ${text}`, { cause: denial.reason ?? '', fix: fix ?? '' });
-    // The fault is told at the registry, with its fix.
+    // The finding about the registry has the problem and its fix.
     return view?.servers.has(id) !== true && unusable.has(id) ? { ...finding, fix: null } : finding;
   }
   const record = question.record as McpServerRecord; // one that is not there is denied
@@ -101,11 +101,11 @@ function conclude({ record, findings, list }: Examined, policy: DiagnosedPolicy,
   const tools = list === null ? skipped('tools', 'tools: not reached') : diagnoseTools(list, record, policy, claims);
   const all = [...findings, tools];
   const name = `server ${record.server_id}`;
-  // A fault below is told there, with its fix.
+  // A finding below has the problem and its fix.
   return all.some(isBad) ? { ...ok('server', name, all), status: 'bad', cause: 'server' } : ok('server', name, all);
 }
 
-/** A task that lists no servers and chooses none has a reason that no single server has. */
+/** Why a task has no server at all; no finding about a single server says this. */
 function nothingChosen({ registry, policy }: ServersQuestion): Finding[] {
   const view = registry.cache.view();
   const choice = aboutChoice(view, policy.task, policy.session);
@@ -133,7 +133,7 @@ async function inTurns<T, R>(items: readonly T[], work: (item: T) => Promise<R>)
   return results;
 }
 
-/** What the pool tells while a server is looked at. */
+/** Log entries of the pool during the check of one server. */
 export class ServerNotes {
   readonly #stderr: string[] = [];
   readonly #refused: string[] = [];
@@ -149,12 +149,12 @@ export class ServerNotes {
     if (this.#stderr.length > SHOWN_STDERR_LINES) this.#stderr.shift();
   }
 
-  /** What it asked of us, and its record does not permit. */
+  /** Requests of the server that its record does not permit. */
   refusals(): Finding[] {
     return this.#refused.map((message) => skipped('asked', message));
   }
 
-  /** The end of what the server wrote to stderr, free of the record's secrets. */
+  /** Last lines of the server's stderr, without secrets of the record. */
   findings(): Finding[] {
     return this.#stderr.map((line) => skipped('stderr', `stderr: ${line}`));
   }
@@ -162,7 +162,7 @@ export class ServerNotes {
 
 const SHOWN_STDERR_LINES = 5;
 
-/** The record itself: what it connects to, without anything that may be secret. */
+/** What the record connects to, without anything that may be secret. */
 export function diagnoseRecord(record: McpServerRecord): Finding {
   const where =
     record.http === null
@@ -177,7 +177,7 @@ export function diagnoseRecord(record: McpServerRecord): Finding {
   return ok('record', `server at revision ${record.mod_revision}: ${about}`);
 }
 
-/** Whether this node has what the record refers to. Names only, never values. */
+/** Checks the references of the record on this node. Prints names, never values. */
 export async function diagnoseReferences(record: McpServerRecord, secrets: SecretSource): Promise<Finding> {
   const names = [...referencedNames(record)].sort();
   try {
@@ -191,7 +191,7 @@ export async function diagnoseReferences(record: McpServerRecord, secrets: Secre
       );
     const cause = error instanceof McpConnectionError ? error.reason : 'record_invalid';
     const { message } = toToolError(error);
-    // A file with the wrong owner or mode: the message ends with the command that mends it.
+    // A file with the wrong owner or mode: the message ends with the command that fixes it.
     const command = /; run: (.+)$/.exec(message)?.[1];
     const fix = command === undefined ? referenceFix(cause, names) : `run: ${command}`;
     return bad('references', message, { cause, fix, children });
@@ -208,7 +208,7 @@ function referenceFix(cause: string, names: readonly string[]): string {
   return 'correct the server config';
 }
 
-/** Connects and lists. The list is null where that failed. */
+/** Connects and lists the tools; a null list: this failed. */
 export async function diagnoseConnection(
   record: McpServerRecord,
   pool: Pick<McpPool, 'listTools'>,
@@ -248,10 +248,10 @@ export async function diagnoseConnection(
   }
 }
 
-/** Signals by which a system ends what has made a mistake itself. */
+/** Signals of a crash. */
 const crashes: ReadonlySet<string> = new Set(['SIGSEGV', 'SIGABRT', 'SIGBUS', 'SIGILL', 'SIGFPE', 'SIGTRAP', 'SIGSYS']);
 
-/** What to do about a process that ended; null: it did not. */
+/** Fix for a server process that ended; null: it did not end. */
 function endAdvice(message: string, record: McpServerRecord): { cause: string; fix: string } | null {
   const [, how, what = ''] = /the server process ended \((signal|exit code) (\w+)\)/.exec(message) ?? [];
   const command = quoted(record.stdio?.command ?? '');
@@ -333,7 +333,7 @@ function connectAdvice(error: unknown, late: boolean, record: McpServerRecord): 
   }
 }
 
-/** Where somebody has to log in, the error has the command. */
+/** If a login is needed, the error contains the command. */
 function loginFix(message: string): string | null {
   const command = /spear servers login \S+/.exec(message)?.[0];
   return command === undefined ? null : `run: ${command}`;

@@ -11,9 +11,9 @@ import { bad, type DiagnosisFlags, type Finding, ok, skipped } from './finding.t
 
 export interface DiagnosedTask {
   readonly finding: Finding;
-  /** Null where the file could not be used. */
+  /** Null: the file is unusable. */
   readonly task: TaskConfig | null;
-  /** Null where MCP is off, or its keys are wrong. */
+  /** Null: MCP is off, or its keys are invalid. */
   readonly policy: Omit<DiagnosedPolicy, 'approvals' | 'profile'> | null;
   readonly taskRules: DiagnosedPolicy['approvals']['task'];
 }
@@ -106,7 +106,7 @@ function sessionOf(
   return { session, children };
 }
 
-/** The host's config; the finding is there only if something is wrong with it. */
+/** Checks the host config; returns a finding only for a problem. */
 export async function diagnoseHost(
   flags: Pick<DiagnosisFlags, 'config'>,
 ): Promise<{ readonly host: CompiledHostConfig | null; readonly finding: Finding | null }> {
@@ -122,7 +122,7 @@ export async function diagnoseHost(
   }
 }
 
-/** Rules of both layers; those of the node are looked at by {@link diagnoseHost}. */
+/** Approval rules of both layers; {@link diagnoseHost} checks those of the node. */
 export function approvalRules(
   host: CompiledHostConfig,
   task: DiagnosedTask['taskRules'],

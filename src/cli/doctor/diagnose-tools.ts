@@ -15,14 +15,13 @@ import { bad, type Finding, ok, skipped } from './finding.ts';
 export interface DiagnosedPolicy {
   readonly task: TaskPolicy;
   readonly session: SessionPolicy;
-  /** As the registry has it; null where the task names none, or one that is not there. */
+  /** The profile in the registry; null: the task names none, or it does not exist. */
   readonly profile: McpProfile | null;
   readonly approvals: ApprovalRules;
 }
 
 /**
- * What becomes of the tools that a server listed: which pattern lets each in or keeps it out, under which name the model
- * sees it.
+ * Checks the tools that a server listed: which pattern allows or excludes each, and its name for the model.
  */
 export function diagnoseTools(
   list: ToolList,
@@ -63,7 +62,7 @@ function diagnoseTool(
   const answers = explain(question);
   const denial = firstDenial(answers);
   if (denial !== null) {
-    // Policy that works is nothing wrong.
+    // A tool that policy excludes is not a problem.
     const { text, fix } = wordsFor(denial, question);
     const why = { cause: denial.reason ?? '', fix: fix ?? '' };
     return skipped('tool', `${tool}: ${denial.layer} ${denial.rule}: ${text}`, why);
@@ -80,7 +79,7 @@ function letIn(answers: readonly LayerAnswer[]): string {
     .join(', ');
 }
 
-/** The name that the model sees, and why it is no other. */
+/** The name that the model sees, and why. */
 export function shownName(
   record: McpServerRecord,
   tool: string,

@@ -74,12 +74,12 @@ async function explainTool(flags: ExplainFlags): Promise<Finding[]> {
   }
 }
 
-/** Whether a session gets any server is not the question here. */
+/** The command does not report whether the session has servers at all. */
 function withoutChoice(finding: Finding): Finding {
   return finding.cause === 'no_servers' ? { ...finding, status: 'ok', cause: null, fix: null } : finding;
 }
 
-/** Neither are the records of other servers. */
+/** The command reports no problems of other servers. */
 function registryFinding(finding: Finding): Finding {
   return { ...finding, children: finding.children.map((child) => ({ ...child, status: 'skipped' as const })) };
 }
@@ -158,7 +158,7 @@ async function askServer(
   }
 }
 
-/** What policy says of the tool as the server describes it. */
+/** Decision of policy about the tool with the definition of its server. */
 function pinFindings(question: PolicyQuestion): Finding[] {
   return explain(question)
     .filter(({ rule }) => rule === 'pins')
@@ -181,7 +181,7 @@ function approvalFindings(record: McpServerRecord, tool: string, rules: Diagnose
   return [skipped('approval', `approval: ${notes.join('; ')}${who}`)];
 }
 
-/** A guest that calls MCP itself has no session, so it is bound by task and registry alone. */
+/** A guest that calls MCP itself has no session: only task and registry apply. */
 function explicitly({ server, kind, tool }: ExplainFlags, task: TaskPolicy, view: RegistryView | null): Finding {
   const can = decideCall(view, task, null, server, tool, null, kind).allowed ? 'can' : 'cannot';
   return skipped('explicit', `a guest that calls MCP itself (mcp_open, ${hostcalls[kind]}) ${can} ${verbs[kind]} it`);

@@ -3,18 +3,18 @@ import type { RegistryOptions, RegistryWords } from '../../run/open-registry.ts'
 import { knownSecrets } from '../../server/secrets/redactor.ts';
 import { printable } from '../formatting.ts';
 
-/** `skipped`: not reached, left out on purpose, or something to know that is not wrong. */
+/** `skipped`: not reached, left out on purpose, or information only. */
 export type FindingStatus = 'ok' | 'bad' | 'skipped';
 
-/** One thing that was looked at when something does not work. Never holds a secret. */
+/** Result of one check of a diagnosis. Never holds a secret. */
 export interface Finding {
-  /** What it is: `node`, `module`, `task`, `registry`, `server`, `tool`, … Part of the JSON output. */
+  /** Subject of the check: `node`, `module`, `task`, `registry`, `server`, `tool`, … Part of the JSON output. */
   readonly what: string;
   readonly status: FindingStatus;
   readonly text: string;
-  /** Why, as one word of a fixed set; null where nothing is wrong. Part of the JSON output. */
+  /** Code of the problem; null: no problem. Part of the JSON output. */
   readonly cause: string | null;
-  /** What to do about it; null where nothing is wrong, or it follows from another finding. */
+  /** Fix; null: no problem, or a consequence of another finding. */
   readonly fix: string | null;
   readonly children: readonly Finding[];
 }
@@ -45,7 +45,7 @@ export function isBad(finding: Finding): boolean {
   return finding.status === 'bad' || finding.children.some(isBad);
 }
 
-/** Every finding that is wrong itself, in the order of the tree. */
+/** Findings with a problem of their own, in the order of the tree. */
 export function badOnes(findings: readonly Finding[]): Finding[] {
   return findings.flatMap((finding) => [...(finding.status === 'bad' ? [finding] : []), ...badOnes(finding.children)]);
 }
@@ -62,7 +62,7 @@ const RESET = '\x1b[0m';
 const SHOWN_ALIKE = 40;
 
 export interface ReportStyle {
-  /** Only for a terminal. */
+  /** Colours, for a terminal only. */
   readonly colours: boolean;
 }
 
@@ -109,16 +109,16 @@ function shortened(children: readonly Finding[]): readonly Finding[] {
   return [...children.filter((child) => !hidden.has(child)), rest];
 }
 
-/** What a diagnosis is told: the flags that `spear doctor` and `spear explain` share. */
+/** Input of a diagnosis: the flags that `spear doctor` and `spear explain` share. */
 export interface DiagnosisFlags {
   readonly registry: RegistryOptions;
-  /** What those options are called. */
+  /** Names of these options in messages. */
   readonly words: RegistryWords;
   readonly taskConfig: string | undefined;
   readonly config: string | undefined;
-  /** SET_PARAMs that the guest is thought to make. */
+  /** SET_PARAMs that the guest is assumed to make. */
   readonly params: readonly (readonly [key: string, value: JsonValue])[];
-  /** For each step. */
+  /** Timeout of each step. */
   readonly timeoutMs: number;
   readonly json: boolean;
 }

@@ -56,7 +56,7 @@ const factColour = ({ status }: TimelineEntry): Colour => (status === 'ok' ? 'di
 
 const seconds = (ms: number): string => `${(ms / 1_000).toFixed(3)} s`;
 
-/** Nothing for what takes no time, a question mark where nobody knows. */
+/** Empty for an instant, a question mark for an unknown duration. */
 function taken(entry: TimelineEntry): string {
   if (entry.end_ms === null) return '?';
   const ms = durationOf(entry);

@@ -45,8 +45,8 @@ export class PromptTurns {
 }
 
 /*
- * The lines of a prompt. They are broken by us and not by the edge of the screen, so that no text of a stranger can look
- * like a line of the prompt.
+ * Lines of a prompt. They are wrapped here and not by the terminal, so that no untrusted text can look like a line of the
+ * prompt.
  */
 
 const GUTTER = '  │ ';
@@ -69,7 +69,7 @@ export function fieldLines(name: string, text: string, options: LineOptions): st
 const widthBehind = (chars: number, { columns }: LineOptions) =>
   Math.min(Math.max(columns, MIN_COLUMNS), MAX_COLUMNS) - chars - 1;
 
-/** Lines of somebody who is not trusted; they must be visible already. */
+/** Untrusted lines; control characters must be escaped already. */
 export function inGutter(lines: readonly string[], options: LineOptions): string[] {
   const width = widthBehind(GUTTER.length, options);
   return lines.flatMap((line) => broken(line, width).map((part) => `${GUTTER}${part}`));
