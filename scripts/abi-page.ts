@@ -1,7 +1,7 @@
 import { abiVersion, type Call, calls, coreParams, LOG_BYTES, NAME_BYTES } from '../src/runtime/abi/calls.ts';
 import { errno, errnoNames } from '../src/runtime/abi/errno.ts';
+import { MAX_DEPTH } from '../src/runtime/guest/hostcalls/guest-state.ts';
 import { features } from '../src/runtime/guest/hostcalls/system.ts';
-import { MAX_DEPTH } from '../src/runtime/guest/hostcalls/tool-callbacks.ts';
 import { amount, code, table } from './markdown.ts';
 
 const families: readonly (readonly [title: string, prefixes: readonly string[]])[] = [

@@ -30,7 +30,7 @@ const entries = {
   spearlet: 'src/cli/spearlet/entry.ts',
   spear: 'src/cli/spear/entry.ts',
   'guest-worker': 'src/runtime/guest/worker.ts',
-  'turn-clock': 'src/runtime/host/turn-clock-thread.ts',
+  'turn-clock': 'src/runtime/host/preemption-clock-thread.ts',
   'transpile-worker': 'src/runtime/wasm/component/transpile-worker.ts',
   'audit-thread': 'src/server/audit/thread.ts',
   'schema-thread': 'src/agent/mcp/client/schema/thread.ts',

@@ -76,10 +76,10 @@ export type {
 export { type OpenTask, openTask, runTask, type TaskCheck } from './run/run-task.ts';
 export { type ServedMetrics, serveMetrics } from './run/serve-metrics.ts';
 export { ModuleError } from './runtime/abi/guest-module.ts';
-export type { OutputCallback, OutputOption, OutputTarget } from './runtime/host/guest-output.ts';
+export type { OutputCallback, OutputOption, OutputTarget } from './runtime/host/guest-stdio.ts';
 export { GuestThreads, type GuestThreadsOptions, type ThreadState } from './runtime/host/guest-threads.ts';
 export type { Isolation } from './runtime/host/run-result.ts';
-export type { RecalledValues } from './runtime/port/guest-spec.ts';
+export type { RecordedValues as RecalledValues } from './runtime/port/guest-spec.ts';
 export { compileLimits, type LimitName, type Limits, limitSpecs } from './runtime/port/limits.ts';
 export { type AuditEvent, type AuditLine, type AuditSink, type AuditTrail, noAudit } from './server/audit/event.ts';
 export { type AuditLog, type AuditLogOptions, openAuditLog } from './server/audit/log.ts';

@@ -16,7 +16,7 @@ export const sharedTests: Readonly<Record<string, () => Promise<unknown>>> = {
   'runtime/guest/hostcalls/log': () => import('./runtime/guest/hostcalls/log.test.ts'),
   'runtime/guest/hostcalls/nonblocking': () => import('./runtime/guest/hostcalls/nonblocking.test.ts'),
   'runtime/guest/hostcalls/streaming': () => import('./runtime/guest/hostcalls/streaming.int.test.ts'),
-  'runtime/guest/hostcalls/parse-json': () => import('./runtime/guest/hostcalls/parse-json.test.ts'),
+  'runtime/guest/hostcalls/parse-json': () => import('./runtime/guest/hostcalls/fd.parse-json.test.ts'),
   'agent/mcp/chat': () => import('./agent/mcp/chat.int.test.ts'),
   'agent/mcp/hostcalls': () => import('./agent/mcp/hostcalls.int.test.ts'),
   'agent/mcp/offers': () => import('./agent/mcp/offers.e2e.test.ts'),

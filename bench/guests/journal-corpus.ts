@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { NO_BLOCK, sealBlock, sealOf } from '../../src/runtime/durable/chain.ts';
+import { NO_BLOCK, sealBlock, sealOf } from '../../src/runtime/durable/blocks.ts';
 import { requireBuild } from './built.ts';
 
 const inProject = (path: string) => fileURLToPath(new URL(`../../${path}`, import.meta.url));

@@ -1,5 +1,5 @@
 import type { JournalMode, JournalOption } from '../run/run-options.ts';
-import type { JournalPlace } from '../runtime/durable/journal-place.ts';
+import type { JournalStorage } from '../runtime/durable/journal-file.ts';
 import { SubjectJournal } from '../server/queue/nats/journal-writer.ts';
 import { NatsJournals } from '../server/queue/nats/nats-journals.ts';
 import type { NatsQueue } from '../server/queue/nats/nats-queue.ts';
@@ -55,7 +55,7 @@ export class ClusterJournals implements RunJournals {
   }
 
   /** `bytes`: what was read before. */
-  #place(claim: Claim, bytes: Uint8Array | null): JournalPlace {
+  #place(claim: Claim, bytes: Uint8Array | null): JournalStorage {
     return {
       bytes,
       writer: (options, end) => {

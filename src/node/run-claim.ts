@@ -7,7 +7,7 @@ import { stopText } from '../agent/policy/stops.ts';
 import { errorText } from '../base/error-text.ts';
 import { runGuest } from '../run/run-guest.ts';
 import type { StreamListener } from '../run/streams/stream-listener.ts';
-import { mayGoOn } from '../runtime/durable/journal.ts';
+import { isResumable } from '../runtime/durable/journal.ts';
 import { JournalError } from '../runtime/durable/journal-error.ts';
 import type { GuestThreads } from '../runtime/host/guest-threads.ts';
 import type { RunResult } from '../runtime/host/run-result.ts';
@@ -75,7 +75,7 @@ export interface AttemptOptions {
 
 /** What the journal of a run that came to its end says; null: it did not. */
 export function endedEarlier(earlier: EarlierAttempt | null): RunEnding | null {
-  if (earlier?.end == null || mayGoOn(earlier.end)) return null;
+  if (earlier?.end == null || isResumable(earlier.end)) return null;
   const { reason, exit, message } = earlier.end;
   return endingOf({ reason, code: exit, message }, earlier.stdout, earlier.cost);
 }
@@ -151,7 +151,7 @@ export async function attemptRun(options: AttemptOptions, earlier: EarlierAttemp
     return { kind: 'again', counts: !isJournal, pause: isJournal, why: errorText(error) };
   }
   const stop = signal.aborted ? stopIn(signal.reason) : null;
-  if (stop !== null && stop.effect !== 'cancel' && mayGoOn(result)) {
+  if (stop !== null && stop.effect !== 'cancel' && isResumable(result)) {
     return parked ?? { kind: 'parked', until: untilLifted(stop), requests: [] };
   }
   if (result.reason === 'parked' && parked !== null) {

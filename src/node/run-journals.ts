@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { errorCode } from '../base/error-text.ts';
 import { isJsonObject, type JsonObject } from '../base/json.ts';
 import type { JournalMode, JournalOption } from '../run/run-options.ts';
-import { journalKey } from '../runtime/durable/block-cipher.ts';
+import { journalKey } from '../runtime/durable/blocks.ts';
 import type { EndRecord, TimedRecord } from '../runtime/durable/journal.ts';
 import { JournalError, JournalHeaderMissing } from '../runtime/durable/journal-error.ts';
 import { type ReadJournal, readJournal, requireEncrypted } from '../runtime/durable/read-journal.ts';

@@ -7,7 +7,7 @@ import { runSend, type SendObserver, type SendOutcome, STREAM } from '../agent/c
 import { canonicalJson, type JsonObject } from '../base/json.ts';
 import { Listeners } from '../base/listeners.ts';
 import { PausableDeadline } from '../base/pausable-deadline.ts';
-import type { SettledSend } from '../runtime/durable/journal.ts';
+import type { RecordedSend } from '../runtime/durable/journal.ts';
 import { type HostReply, PortViolation, type SessionDelta, STREAM_WINDOW_BYTES } from '../runtime/port/port.ts';
 
 export interface ChatServiceOptions {
@@ -20,7 +20,7 @@ export interface ChatServiceOptions {
   readonly onModelEvent: ((event: ModelEvent, session: string) => void) | null;
   readonly reply: (call: number, reply: HostReply) => void;
   /** Told what a send left behind, before its reply; null: nobody wants to know. */
-  readonly settled?: ((call: number, send: SettledSend) => void) | null;
+  readonly settled?: ((call: number, send: RecordedSend) => void) | null;
   /** Whether guests may answer callbacks before they are asked: those of a run that goes on do. */
   readonly takesEarlyAnswers?: boolean;
 }
@@ -85,7 +85,7 @@ export class ChatService {
   }
 
   /** A send that ended in an earlier attempt of the run: what it left behind is there again. */
-  restore(id: number, delta: SessionDelta, send: SettledSend): void {
+  restore(id: number, delta: SessionDelta, send: RecordedSend): void {
     const session = this.#session(id);
     session.tail = session.tail.then(() => restoreSend(session.history, delta, send));
   }

@@ -1,4 +1,4 @@
-import { journalKey } from '../runtime/durable/block-cipher.ts';
+import { journalKey } from '../runtime/durable/blocks.ts';
 import type { JournalHeader } from '../runtime/durable/journal.ts';
 import { JournalError } from '../runtime/durable/journal-error.ts';
 import { type JournalOpening, recordJournal, replayJournal, resumeJournal } from '../runtime/durable/open-journal.ts';

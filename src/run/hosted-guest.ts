@@ -1,17 +1,15 @@
 import type { MissingServers } from '../agent/mcp/guest-mcp.ts';
 import type { ApprovalRules } from '../agent/policy/approval-rules.ts';
 import { systemErrorOf } from '../base/system-error.ts';
-import { mayGoOn, type RecordedRules } from '../runtime/durable/journal.ts';
+import { isResumable, type RecordedApprovalRules } from '../runtime/durable/journal.ts';
 import { JournalError } from '../runtime/durable/journal-error.ts';
 import type { RunJournal } from '../runtime/durable/run-journal.ts';
-import { GuestOutput, throughHost } from '../runtime/host/guest-output.ts';
-import type { GuestSeat, SeatListener, SeatLoss } from '../runtime/host/guest-seat.ts';
-import { OwnThread } from '../runtime/host/own-thread.ts';
-import type { PoolGuest } from '../runtime/host/pool-seat.ts';
+import { DedicatedThread, type GuestSlot, type SlotListener } from '../runtime/host/guest-slot.ts';
+import { GuestOutput, throughHost } from '../runtime/host/guest-stdio.ts';
+import type { GuestScheduler, PooledGuest } from '../runtime/host/guest-threads.ts';
 import { RunClock } from '../runtime/host/run-clock.ts';
-import type { RunResult } from '../runtime/host/run-result.ts';
-import type { Seating } from '../runtime/host/seating.ts';
-import type { AloneSpec, GuestSpec, StandardStream } from '../runtime/port/guest-spec.ts';
+import type { GuestLoss, RunResult } from '../runtime/host/run-result.ts';
+import type { DedicatedSpec, GuestSpec, StandardStream } from '../runtime/port/guest-spec.ts';
 import { disabledTask, type TaskPolicy } from '../runtime/port/policy-layers.ts';
 import { type GuestMessage, type GuestReport, type HostReply, PortViolation } from '../runtime/port/port.ts';
 import { describeComponent } from '../runtime/wasm/component/component-stages.ts';
@@ -37,7 +35,7 @@ export interface HostedGuestParts {
   readonly metrics: RunMetrics | null;
   readonly trace: RunTrace | null;
   /** Null: the guest gets a thread of its own. */
-  readonly seating: Seating | null;
+  readonly seating: GuestScheduler | null;
   /** Null: it is held, however long it waits. */
   readonly openWaits: ((run: WaitingRun) => LongWaits) | null;
 }
@@ -46,7 +44,7 @@ export interface HostedGuestParts {
  * One guest as its host has it: what it says is given to the service it is for, and one of many things ends it. Thousands
  * of them wait in a process, so what a guest may never ask for is made when it does.
  */
-export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
+export class HostedGuest implements SlotListener, WaitingRun, PooledGuest {
   readonly #parts: HostedGuestParts;
   readonly #options: CompiledRunOptions;
   readonly #journal: RunJournal | null;
@@ -54,11 +52,11 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
   readonly #waits: LongWaits | null;
   readonly #services: GuestServices;
   readonly #output: GuestOutput;
-  readonly #seat: GuestSeat;
+  readonly #seat: GuestSlot;
   readonly #deadline: RunClock;
   readonly #resumption: Resumption | null;
   readonly #started = performance.now();
-  readonly taped: SeatListener['taped'];
+  readonly onEvents: SlotListener['onEvents'];
   /** Null: the module is kept for others, whoever asked first. */
   readonly #loading: AbortController | null;
   #report: GuestReport | null = null;
@@ -97,7 +95,7 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
       (what, amount) => this.#seat.reply(0, ['taken', what, amount]),
     );
     // A thread of its own boots while the module compiles.
-    this.#seat = seating === null ? new OwnThread(this) : seating.reserve(this);
+    this.#seat = seating === null ? new DedicatedThread(this) : seating.reserve(this);
     const mcp = this.#mcpOfRun?.guest ?? null;
     this.#services = new GuestServices(options, journal, mcp, (call, reply) => this.#reply(call, reply));
     this.#resumption = journal?.recorded == null ? null : this.#openResumption(journal);
@@ -108,9 +106,9 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
     );
     if (options.signal?.aborted) this.#interrupted();
     options.signal?.addEventListener('abort', this.#interrupted, { once: true });
-    if (journal === null || journal.tape.events.length === 0) this.#goLive();
+    if (journal === null || journal.replayStart.events.length === 0) this.#goLive();
     void parts.full?.then((why) => this.#end(ended('journal', why.message, systemErrorOf(why))));
-    this.taped = journal === null ? null : (events) => this.#taped(journal, events);
+    this.onEvents = journal === null ? null : (events) => this.#recordEvents(journal, events);
     this.#seat.listen(this);
     this.#loading = seating === null ? new AbortController() : null;
     void this.#load(seating);
@@ -131,14 +129,14 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
   }
 
   spec(): GuestSpec {
-    const { args, env, limits, verbose, chance, streams, waits } = this.#options;
+    const { args, env, limits, verbose, chance: recordedValues, streams, waits } = this.#options;
     const journal = this.#journal;
-    const tape = journal === null ? null : { ...journal.tape, tellsSleepsMs: waits?.parkAfterMs ?? null };
+    const replay = journal === null ? null : { ...journal.replayStart, reportTimersMs: waits?.parkAfterMs ?? null };
     const servesStreams = journal?.recorded?.header.streams ?? streams !== null;
-    return { args, env, limits, mcpTask: this.#mcpTask, servesStreams, verbose, tape, chance };
+    return { args, env, limits, mcpTask: this.#mcpTask, servesStreams, verbose, replay, recordedValues };
   }
 
-  aloneSpec(): Omit<AloneSpec, 'hostcallCounts'> {
+  dedicatedSpec(): Omit<DedicatedSpec, 'hostcallCounts'> {
     return { ...this.spec(), ...this.#output.spec() };
   }
 
@@ -159,7 +157,7 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
     this.#giveUp('parked', 'parked: the run resumes when the event it waits for arrives');
   }
 
-  lost({ reason, message, systemError = null, needsOwnThread }: SeatLoss): void {
+  lost({ reason, message, systemError = null, needsOwnThread }: GuestLoss): void {
     // Unlike in every other case the thread continues, so the guest must be torn down there.
     if (needsOwnThread && this.#report === null) {
       this.#needsOwnThread = true;
@@ -218,7 +216,7 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
     const endedAt = performance.now();
     const sleeps = ending.reason === 'parked' ? { sleeps: this.#waits?.sleeps ?? [] } : {};
     const ownThread = this.#needsOwnThread ? { own_thread: true as const } : {};
-    const more = mayGoOn(ending) ? { spent_ms: Math.round(this.#spentMs), ...sleeps, ...ownThread } : {};
+    const more = isResumable(ending) ? { spent_ms: Math.round(this.#spentMs), ...sleeps, ...ownThread } : {};
     this.#waits?.close();
     this.#deadline.clear();
     this.#options.signal?.removeEventListener('abort', this.#interrupted);
@@ -331,9 +329,9 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
     this.#services.goLive();
   }
 
-  #taped(journal: RunJournal, events: string): void {
-    if (!this.#isGivenUp) journal.taped(events);
-    this.#output.tapeTaken(events.length);
+  #recordEvents(journal: RunJournal, events: string): void {
+    if (!this.#isGivenUp) journal.recordEvents(events);
+    this.#output.ackReplayLog(events.length);
   }
 
   /** Whether all that a frame was made of stands in the journal. */
@@ -365,12 +363,12 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
     const journal = this.#journal;
     const mcp = this.#mcpOfRun?.guest;
     if (mcp?.task.requiredServerIds === undefined) return null;
-    if (journal !== null && (journal.isReplay || journal.tape.events.length > 0)) return null;
+    if (journal !== null && (journal.isReplay || journal.replayStart.events.length > 0)) return null;
     this.#requiring = new AbortController();
     return mcp.requireServers(this.#requiring.signal);
   }
 
-  async #load(seating: Seating | null): Promise<void> {
+  async #load(seating: GuestScheduler | null): Promise<void> {
     const { wasm, args, verbose, onNotice } = this.#options;
     try {
       const bytes = wasm instanceof Uint8Array ? wasm : await wasm;
@@ -395,7 +393,7 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
 }
 
 /** They are plain data. */
-const rulesInJournal = (rules: ApprovalRules) => rules as unknown as RecordedRules;
+const rulesInJournal = (rules: ApprovalRules) => rules as unknown as RecordedApprovalRules;
 
 const heardInReplay: ReadonlySet<GuestMessage[3]> = new Set(['output', 'notice', 'replay', 'ended']);
 

@@ -1,9 +1,8 @@
 import { BackendError, type ChatBackend, type ChatRequest } from '../agent/chat/backend.ts';
 import { messageText } from '../agent/chat/backends/message-text.ts';
 import { startOf } from '../base/cut-text.ts';
-import type { JsonObject, JsonValue } from '../base/json.ts';
-import { isJsonObject } from '../base/json.ts';
-import { AskedRequests } from '../runtime/durable/asked-requests.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
+import { ModelRequestDeltas } from '../runtime/durable/asked-requests.ts';
 import type { LastMessage } from '../runtime/durable/journal.ts';
 import type { RunJournal } from '../runtime/durable/run-journal.ts';
 import type { FindBackend } from './choose-backend.ts';
@@ -21,7 +20,7 @@ export function journaledModel(
   revision: () => number | null,
   underway: { models: number } = { models: 0 },
 ): (name: string | undefined, call: number) => Promise<ChatBackend> {
-  const requests = new AskedRequests();
+  const requests = new ModelRequestDeltas();
   return async (name, call) => {
     const backend = await find(name);
     let next = 0;

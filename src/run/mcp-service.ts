@@ -9,7 +9,7 @@ import type { ToolEvents } from '../agent/mcp/tool-events.ts';
 import { canonicalJson, type JsonObject } from '../base/json.ts';
 import type { ErrnoName } from '../runtime/abi/errno.ts';
 import type { ToolJournal } from '../runtime/durable/tool-journal.ts';
-import type { CallKind } from '../runtime/port/call-kind.ts';
+import type { CallKind } from '../runtime/port/policy-layers.ts';
 import { type GuestMessage, type HostReply, PortViolation } from '../runtime/port/port.ts';
 import type { AuditSink } from '../server/audit/event.ts';
 

@@ -1,6 +1,6 @@
 import { systemErrorOf } from '../base/system-error.ts';
 import { ModuleError } from '../runtime/abi/guest-module.ts';
-import { type EndRecord, mayGoOn } from '../runtime/durable/journal.ts';
+import { type EndRecord, isResumable } from '../runtime/durable/journal.ts';
 import type { RunReason, RunResult } from '../runtime/host/run-result.ts';
 import type { Limits } from '../runtime/port/limits.ts';
 import type { GuestReport, ReplayState } from '../runtime/port/port.ts';
@@ -43,7 +43,7 @@ const fromEnd = ({ reason, exit, message }: EndRecord): Ending => ({
 
 /** What a run that is to go on came to before, for good; null: it goes on. */
 export function endedBefore(end: EndRecord | null | undefined, onNotice: (text: string) => void): RunResult | null {
-  if (end == null || mayGoOn(end)) return null;
+  if (end == null || isResumable(end)) return null;
   onNotice('the run of this journal has already ended: nothing to resume');
   return {
     ...fromEnd(end),

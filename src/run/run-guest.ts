@@ -1,8 +1,7 @@
 import type { JournalError } from '../runtime/durable/journal-error.ts';
 import type { RunJournal } from '../runtime/durable/run-journal.ts';
-import type { GuestThreads } from '../runtime/host/guest-threads.ts';
+import type { GuestScheduler, GuestThreads } from '../runtime/host/guest-threads.ts';
 import type { RunResult } from '../runtime/host/run-result.ts';
-import type { Seating } from '../runtime/host/seating.ts';
 import { HostedGuest } from './hosted-guest.ts';
 import type { LongWaitsOption, WaitingRun } from './long-waits.ts';
 import { endedBefore } from './run-ending.ts';
@@ -52,8 +51,8 @@ async function start(
     }
   }
   // What an earlier version recorded was recorded on a thread of its own, and counts places as such a thread does.
-  const threads = journal?.tape.startWakes ? null : asked.threads;
-  const seating = threads === null ? null : (knownSeating(threads) ?? (await openSeating(threads)));
+  const threads = journal?.replayStart.wakesAtStart ? null : asked.threads;
+  const seating = threads === null ? null : (knownScheduler(threads) ?? (await openScheduler(threads)));
   let guest: HostedGuest | null = null;
   const metrics = compiled.metrics && new RunMetrics(compiled, compiled.metrics, () => guest?.hostcalls() ?? {});
   const counted = metrics?.options ?? compiled;
@@ -78,12 +77,12 @@ async function waitsFor(option: LongWaitsOption) {
   return (run: WaitingRun) => new LongWaits(option, run);
 }
 
-let seatingOf: ((threads: object) => Seating) | null = null;
+let schedulerOf: ((threads: object) => GuestScheduler) | null = null;
 
-const knownSeating = (threads: GuestThreads): Seating | null => seatingOf?.(threads) ?? null;
+const knownScheduler = (threads: GuestThreads): GuestScheduler | null => schedulerOf?.(threads) ?? null;
 
 /** Loaded only where guests share threads, and once: to import takes longer than to start a guest. */
-async function openSeating(threads: GuestThreads): Promise<Seating> {
-  ({ seatingOf } = await import('../runtime/host/seating.ts'));
-  return seatingOf(threads);
+async function openScheduler(threads: GuestThreads): Promise<GuestScheduler> {
+  ({ schedulerOf } = await import('../runtime/host/guest-threads.ts'));
+  return schedulerOf(threads);
 }

@@ -13,10 +13,10 @@ import { type OptionKeys, refuseUnknownKeys } from '../config/option-keys.ts';
 import { MIN_KEY_CHARS } from '../config/read-key.ts';
 import type { TaskInput } from '../config/task/task-config.ts';
 import { type JournalSync, journalSyncs } from '../runtime/durable/journal.ts';
-import type { JournalPlace } from '../runtime/durable/journal-place.ts';
-import { compileOutput, type OutputOption, type OutputTarget } from '../runtime/host/guest-output.ts';
+import type { JournalStorage } from '../runtime/durable/journal-file.ts';
+import { compileOutput, type OutputOption, type OutputTarget } from '../runtime/host/guest-stdio.ts';
 import type { GuestThreads } from '../runtime/host/guest-threads.ts';
-import type { RecalledValues, StandardStream } from '../runtime/port/guest-spec.ts';
+import type { RecordedValues, StandardStream } from '../runtime/port/guest-spec.ts';
 import { compileLimits, type LimitName, type Limits } from '../runtime/port/limits.ts';
 import { readModule } from '../runtime/wasm/read-module.ts';
 import { type AuditSink, noAudit } from '../server/audit/event.ts';
@@ -109,7 +109,7 @@ export interface RunOptions {
   /** Called with the MCP servers that the run waits for, as text; null: it waits for none any more. @default none */
   readonly onServerWait?: ((text: string | null) => void) | null | undefined;
   /** What the guest's clocks and dice give first, before they go on from there. @default what the system gives */
-  readonly chance?: RecalledValues | null | undefined;
+  readonly chance?: RecordedValues | null | undefined;
   /** Threads that the guest shares with others, if its module can be shared. @default none: it gets one of its own */
   readonly threads?: GuestThreads | null | undefined;
   /** Whose guest it is: guests of two namespaces share no thread. @default 'default' */
@@ -304,7 +304,7 @@ export interface JournalOption {
    */
   readonly restored?: boolean | undefined;
   /** Where it is kept instead of a file; `file` is then what errors call it. @default none */
-  readonly place?: JournalPlace | null | undefined;
+  readonly place?: JournalStorage | null | undefined;
 }
 
 export type CompiledJournal = { readonly [Key in keyof JournalOption]-?: Exclude<JournalOption[Key], undefined> };

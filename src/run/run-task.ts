@@ -235,7 +235,7 @@ export class OpenTask implements AsyncDisposable {
       if (backend.continueAfter !== undefined && !continued.has(backend)) {
         continued.add(backend);
         const { readJournal } = await import('../runtime/durable/read-journal.ts');
-        const { journalKey } = await import('../runtime/durable/block-cipher.ts');
+        const { journalKey } = await import('../runtime/durable/blocks.ts');
         const opened = key === null ? null : journalKey(key);
         backend.continueAfter(readJournal(journal.file, opened, journal.place?.bytes ?? null).records);
       }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, it } from 'vitest';
-import { journalKey } from '../../src/runtime/durable/block-cipher.ts';
+import { journalKey } from '../../src/runtime/durable/blocks.ts';
 import { readJournal } from '../../src/runtime/durable/read-journal.ts';
 import { timelineOf } from '../../src/server/timeline/timeline.ts';
 import { runFixture } from '../support/run-fixture.ts';

@@ -4,7 +4,7 @@ import { toolError } from '../../src/agent/chat/error-body.ts';
 import { McpTimeoutError } from '../../src/agent/mcp/client/errors.ts';
 import { convertError, convertResult } from '../../src/agent/mcp/client/tool-result.ts';
 import { canonicalJson, type JsonObject, type JsonValue } from '../../src/base/json.ts';
-import type { CallKind } from '../../src/runtime/port/call-kind.ts';
+import type { CallKind } from '../../src/runtime/port/policy-layers.ts';
 import { fdCommand, fdGet, HAND_BACK, METRICS, newSession, recv, send, writeTool } from '../support/chat-calls.ts';
 import type { TestGuest } from '../support/test-guest.ts';
 import { useGuests } from '../support/use-guest.ts';

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { abiVersion, type Call, calls, coreParams, FRAME_BYTES } from '../../src/runtime/abi/calls.ts';
 import { errno } from '../../src/runtime/abi/errno.ts';
-import { FRAME_HEADER_BYTES } from '../../src/runtime/port/stream-frame.ts';
+import { FRAME_HEADER_BYTES } from '../../src/runtime/port/user-stream.ts';
 import { assemblyScriptConstants, assemblyScriptDeclarations, cConstants, cDeclarations } from './sdk-source.ts';
 import { readModule } from './wasm-imports.ts';
 

@@ -3,7 +3,7 @@ import { type ErrnoName, errno } from '../../src/runtime/abi/errno.ts';
 import { sharedCounts } from '../../src/runtime/guest/binding/hostcall-counts.ts';
 import { componentCalls, hostInterface, withoutVersion } from '../../src/runtime/guest/component/calls.ts';
 import { instantiateInFastLane } from '../../src/runtime/guest/component/fast-lane.ts';
-import { glueInterface } from '../../src/runtime/guest/component/glue-imports.ts';
+import { glueInterface } from '../../src/runtime/guest/component/glue.ts';
 import { hostcalls } from '../../src/runtime/guest/hostcalls/all.ts';
 import type { GuestState } from '../../src/runtime/guest/hostcalls/guest-state.ts';
 import type { ForwarderComponent } from './forwarder-component.ts';

@@ -3,9 +3,8 @@ import { calls } from '../../src/runtime/abi/calls.ts';
 import type { Binding } from '../../src/runtime/guest/binding/marshal.ts';
 import { bindCoreImports } from '../../src/runtime/guest/core/bind.ts';
 import type { WaitPoint } from '../../src/runtime/guest/descriptors/readiness.ts';
-import { HostLink } from '../../src/runtime/guest/hostcalls/host-link.ts';
+import { HostLink, ThreadPort } from '../../src/runtime/guest/hostcalls/host-link.ts';
 import type { HostcallTable } from '../../src/runtime/guest/hostcalls/table.ts';
-import { ThreadPort } from '../../src/runtime/guest/hostcalls/thread-port.ts';
 
 /** All imports of module `spear`. */
 export function coreImports(table: HostcallTable, binding: Binding): Record<string, unknown> {

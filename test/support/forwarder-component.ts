@@ -1,6 +1,6 @@
 import { transpileBytes } from '@bytecodealliance/jco-transpile';
 import { interfaceName, witFunctions } from '../../src/runtime/abi/wit.ts';
-import { evaluateGlue, type Instantiate } from '../../src/runtime/guest/component/evaluate-glue.ts';
+import { evaluateGlue, type Instantiate } from '../../src/runtime/guest/component/glue.ts';
 import { asyncImports } from '../../src/runtime/wasm/component/async-imports.ts';
 import { componentOf, flatParams, flatResult, hasReturnArea, importText, resultText } from './guest-text.ts';
 

@@ -1,10 +1,9 @@
-import { GuestTurns } from '../../src/runtime/guest/guest-turns.ts';
+import { CancellationScope } from '../../src/runtime/guest/cancellation-scope.ts';
 import type { Output } from '../../src/runtime/guest/hostcalls/output.ts';
-import { Leash } from '../../src/runtime/guest/leash.ts';
-import { ThreadTurns } from '../../src/runtime/guest/thread-turns.ts';
+import { GuestYieldPoints, ThreadScheduler } from '../../src/runtime/guest/scheduler.ts';
+import { preemptionWords } from '../../src/runtime/port/guest-spec.ts';
 import { compileLimits } from '../../src/runtime/port/limits.ts';
-import { turnsAt } from '../../src/runtime/port/thread-spec.ts';
-import { TURNS_MODULE, type Turns } from '../../src/runtime/port/turns.ts';
+import { PREEMPTION_MODULE, type Turns } from '../../src/runtime/port/preemption.ts';
 import { boundMemory } from '../../src/runtime/wasm/bound-memory.ts';
 import { withTurns } from '../../src/runtime/wasm/preemption/with-turns.ts';
 import { forwarderModule } from './forwarder.ts';
@@ -13,29 +12,29 @@ const GUEST = 1;
 const modules = new Map<number, { readonly module: WebAssembly.Module; readonly turns: Turns }>();
 
 /** The guest is suspended and goes on at once: the host of these tests is in the same thread, and would act meanwhile. */
-class PromptTurns extends ThreadTurns {
+class PromptTurns extends ThreadScheduler {
   override async next(): Promise<void> {}
 }
 
-/** What a guest has around it that shares this thread: a leash, and somebody who says that its time is up. */
+/** What a guest has around it that shares this thread: a scope, and somebody who says that its time is up. */
 export class SharedCompany {
-  readonly leash = new Leash({ resumes: () => {}, waits: () => {}, closed: () => {} });
+  readonly scope = new CancellationScope({ resumes: () => {}, waits: () => {}, closed: () => {} });
   readonly #memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });
-  readonly #turns: GuestTurns;
+  readonly #turns: GuestYieldPoints;
 
   constructor(output: Output, turnMs: number) {
-    this.#turns = new GuestTurns(new PromptTurns(this.#memory), GUEST, this.leash, [output], turnMs);
+    this.#turns = new GuestYieldPoints(new PromptTurns(this.#memory), GUEST, this.scope, [output], turnMs);
   }
 
   /** The guest gives way at the next place where it looks. */
   timeIsUp(): void {
-    Atomics.store(new Int32Array(this.#memory.buffer), turnsAt.giveWay, 1);
+    Atomics.store(new Int32Array(this.#memory.buffer), preemptionWords.yieldPoints, 1);
   }
 
   forwarder(pages: number): { readonly module: WebAssembly.Module; readonly imports: WebAssembly.Imports } {
     const { module, turns } = modules.get(pages) ?? turned(pages);
     modules.set(pages, { module, turns });
-    return { module, imports: { [TURNS_MODULE]: this.#turns.imports(turns.memory) } };
+    return { module, imports: { [PREEMPTION_MODULE]: this.#turns.imports(turns.memory) } };
   }
 }
 

@@ -7,7 +7,7 @@ import type { StreamHub } from '../../src/run/streams/stream-hub.ts';
 import { type Call, type CallName, calls } from '../../src/runtime/abi/calls.ts';
 import { type ErrnoName, errno, errnoNames } from '../../src/runtime/abi/errno.ts';
 import { GuestMemory } from '../../src/runtime/abi/memory.ts';
-import { systemChance } from '../../src/runtime/durable/guest/chance.ts';
+import { systemSources } from '../../src/runtime/durable/guest/sources.ts';
 import { sharedCounts } from '../../src/runtime/guest/binding/hostcall-counts.ts';
 import { CoreToolRunner, functionTable } from '../../src/runtime/guest/core/tool-runner.ts';
 import { WaitPoint } from '../../src/runtime/guest/descriptors/readiness.ts';
@@ -122,7 +122,7 @@ export class TestGuest {
       wait,
       link: linkTo(port1, wait),
       limits,
-      chance: systemChance,
+      sources: systemSources,
       log: new GuestLog(output, {
         verbose,
         bytesPerSecond: limits.log_bytes_per_second,
@@ -165,10 +165,10 @@ export class TestGuest {
 
   #coreInstance(pages: number, company: SharedCompany | null): WebAssembly.Instance['exports'] {
     const { module, imports } = company?.forwarder(pages) ?? { module: forwarder(pages), imports: {} };
-    const leash = company?.leash ?? null;
+    const scope = company?.scope ?? null;
     const { exports } = new WebAssembly.Instance(module, {
       ...imports,
-      spear: coreImports(hostcalls, { guest: this.state, memory: this.#memory, counts: sharedCounts(), leash }),
+      spear: coreImports(hostcalls, { guest: this.state, memory: this.#memory, counts: sharedCounts(), scope }),
       test: {
         callback: new WebAssembly.Suspending((...args: [number, number, number, number, number]) =>
           this.#callback(...args),

@@ -1,6 +1,6 @@
 import { GuestMemory } from '../../src/runtime/abi/memory.ts';
-import { systemChance } from '../../src/runtime/durable/guest/chance.ts';
-import { throwUncatchable } from '../../src/runtime/guest/uncatchable.ts';
+import { systemSources } from '../../src/runtime/durable/guest/sources.ts';
+import { throwTrap } from '../../src/runtime/guest/trap.ts';
 import { preview1 } from '../../src/runtime/guest/wasi/preview1.ts';
 import type { StandardStream } from '../../src/runtime/port/guest-spec.ts';
 import { GuestHeap } from './guest-heap.ts';
@@ -58,11 +58,11 @@ export class WasiGuest {
       output: {
         write: (stream, bytes) => takesOutput && this.output.push([stream, Buffer.from(bytes).toString()]) > 0,
       },
-      chance: systemChance,
+      sources: systemSources,
       readStdin: stdin,
       exit: (code) => {
         this.exitCode = code;
-        return throwUncatchable();
+        return throwTrap();
       },
     });
     const instance = new WebAssembly.Instance(new WebAssembly.Module(forwarder()), { wasi });

@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../base/json.ts';
-import type { CallKind } from '../../runtime/port/call-kind.ts';
+import type { CallKind } from '../../runtime/port/policy-layers.ts';
 import { type ApprovalDecision, approvalDecisions, type DefinitionChange } from '../../server/records/approval.ts';
 import type { ToolDefinition } from '../policy/definition-hash.ts';
 

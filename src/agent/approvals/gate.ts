@@ -1,9 +1,8 @@
 import type { JsonObject } from '../../base/json.ts';
 import type { RegistryCache } from '../../registry-client/cache.ts';
 import type { ToolJournal } from '../../runtime/durable/tool-journal.ts';
-import type { CallKind } from '../../runtime/port/call-kind.ts';
 import { limitSpecs } from '../../runtime/port/limits.ts';
-import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { CallKind, SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { AuditEvent, AuditSink } from '../../server/audit/event.ts';
 import { shownArguments } from '../../server/audit/redact-arguments.ts';
 import type { BoundCall } from '../../server/records/approval.ts';

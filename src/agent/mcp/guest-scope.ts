@@ -1,7 +1,6 @@
 import type { RegistryCache } from '../../registry-client/cache.ts';
 import type { ToolJournal } from '../../runtime/durable/tool-journal.ts';
-import type { CallKind } from '../../runtime/port/call-kind.ts';
-import type { TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { CallKind, TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { AuditSink } from '../../server/audit/event.ts';
 import type { AllowedCalls } from '../policy/allowed-calls.ts';
 import type { McpPool } from './client/pool.ts';

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
-import type { CallKind } from '../../runtime/port/call-kind.ts';
+import type { CallKind } from '../../runtime/port/policy-layers.ts';
 import type { McpServerRecord } from '../../server/records/record.ts';
 import type { ApprovalGate, GatedCall } from '../approvals/gate.ts';
 import { ApprovalRefused, isOutdated } from '../approvals/refusal.ts';

@@ -1,6 +1,6 @@
 import { Listeners } from '../../base/listeners.ts';
 import type { RegistryCache } from '../../registry-client/cache.ts';
-import type { CallKind } from '../../runtime/port/call-kind.ts';
+import type { CallKind } from '../../runtime/port/policy-layers.ts';
 import type { McpMetrics } from '../../server/telemetry/mcp-metrics.ts';
 import type { McpPool } from './client/pool.ts';
 

@@ -1,5 +1,4 @@
-import type { CallKind } from '../../runtime/port/call-kind.ts';
-import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { CallKind, SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { Decision } from './decision.ts';
 import type { ToolDefinition } from './definition-hash.ts';
 import type { RegistryView } from './registry-view.ts';

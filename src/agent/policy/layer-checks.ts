@@ -1,5 +1,4 @@
-import type { CallKind } from '../../runtime/port/call-kind.ts';
-import { namespaceOf, type TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import { type CallKind, namespaceOf, type TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { StopRecord } from '../../server/records/stop.ts';
 import { type LayerReason, quoted } from './decision.ts';
 import type { LayerCheck, LayerQuestion } from './layer-check.ts';

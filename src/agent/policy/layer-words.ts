@@ -1,6 +1,5 @@
 import { didYouMean } from '../../base/nearest-key.ts';
-import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
-import { namespaceOf } from '../../runtime/port/policy-layers.ts';
+import { namespaceOf, type SessionPolicy, type TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { McpServerRecord } from '../../server/records/record.ts';
 import { stopTarget } from '../../server/records/stop.ts';
 import { type LayerReason, quoted } from './decision.ts';

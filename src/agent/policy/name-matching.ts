@@ -1,4 +1,4 @@
-import type { CallKind } from '../../runtime/port/call-kind.ts';
+import type { CallKind } from '../../runtime/port/policy-layers.ts';
 import { compilePatterns, firstMatching } from './pattern.ts';
 import { couldBeMeant, normalUri, uriProblem } from './resource-uri.ts';
 

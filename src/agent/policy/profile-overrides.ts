@@ -1,8 +1,12 @@
 import { isJsonObject, type JsonValue } from '../../base/json.ts';
 import { didYouMean } from '../../base/nearest-key.ts';
 import { textProblem } from '../../base/text-problem.ts';
-import { isStringList, patternListProblem } from '../../runtime/port/pattern-list.ts';
-import { noOverrides, type ProfileOverrides } from '../../runtime/port/policy-layers.ts';
+import {
+  isStringList,
+  noOverrides,
+  type ProfileOverrides,
+  patternListProblem,
+} from '../../runtime/port/policy-layers.ts';
 import { isServerId, serverIdRule } from '../../server/records/record.ts';
 import { recordLimits } from '../../server/records/record-limits.ts';
 

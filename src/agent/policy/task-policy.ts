@@ -1,7 +1,7 @@
 import { type JsonValue, parseJson } from '../../base/json.ts';
 import { didYouMean } from '../../base/nearest-key.ts';
-import { isStringList, patternListProblem } from '../../runtime/port/pattern-list.ts';
 import {
+  isStringList,
   isToolNaming,
   isToolSearchMode,
   type NameLists,
@@ -9,6 +9,7 @@ import {
   noOverrides,
   noToolSearch,
   type ProfileOverrides,
+  patternListProblem,
   type TaskPolicy,
   type ToolNaming,
   type ToolSearchMode,

@@ -1,5 +1,4 @@
-import type { CallKind } from '../../runtime/port/call-kind.ts';
-import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { CallKind, SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
 import type { McpServerRecord } from '../../server/records/record.ts';
 import { type Decision, type Denial, deny, EVERY_SERVER, type LayerReason, type PolicyLayer } from './decision.ts';

@@ -1,8 +1,8 @@
 import { type JsonValue, parseJson } from '../../base/json.ts';
 import { didYouMean } from '../../base/nearest-key.ts';
 import { splitOnce } from '../../base/split-once.ts';
-import type { CallKind } from '../../runtime/port/call-kind.ts';
 import { isMcpParam, mcpParamKeys } from '../../runtime/port/mcp-params.ts';
+import type { CallKind } from '../../runtime/port/policy-layers.ts';
 import { type Call, choice, type FlagValues, flag, number, text } from '../command-table.ts';
 import { UsageError } from '../exit-codes.ts';
 import { configFlag, registryFlagSpecs } from '../run/flags.ts';

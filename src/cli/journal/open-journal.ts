@@ -1,5 +1,5 @@
 import { visible } from '../../base/visible-text.ts';
-import { type JournalKey, journalKey } from '../../runtime/durable/block-cipher.ts';
+import { type JournalKey, journalKey } from '../../runtime/durable/blocks.ts';
 import { JournalError, JournalKeyMissing } from '../../runtime/durable/journal-error.ts';
 import { type ReadJournal, readJournal } from '../../runtime/durable/read-journal.ts';
 import { spearExitCodes } from '../exit-codes.ts';

@@ -1,6 +1,5 @@
 import { JournalError, JournalKeyMissing } from '../../runtime/durable/journal-error.ts';
-import { readBlocks } from '../../runtime/durable/read-blocks.ts';
-import type { ReadJournal } from '../../runtime/durable/read-journal.ts';
+import { type ReadJournal, readBlocks } from '../../runtime/durable/read-journal.ts';
 import { RecordedRun } from '../../runtime/durable/recorded-run.ts';
 import type { Call } from '../command-table.ts';
 import { spearExitCodes } from '../exit-codes.ts';

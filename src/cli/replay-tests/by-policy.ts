@@ -25,8 +25,8 @@ import type {
   RefusedTool,
   ShownTool,
   TimedRecord,
-  ToolFinished,
-  ToolStarted,
+  ToolEndRecord,
+  ToolStartRecord,
   ToolsRecord,
 } from '../../runtime/durable/journal.ts';
 import type { ReadJournal } from '../../runtime/durable/read-journal.ts';
@@ -122,7 +122,7 @@ class PolicyWalk {
     }
   }
 
-  #started(call: ToolStarted): RunDifference | null {
+  #started(call: ToolStartRecord): RunDifference | null {
     this.#called.add(`${call.server}/${call.tool}`);
     const said = this.#ask(call);
     if (said.kind === 'free') return null;
@@ -133,7 +133,7 @@ class PolicyWalk {
   }
 
   /** Checks a call that policy denied when it was recorded. */
-  #refused({ ordinal, code }: ToolFinished, call: RefusedTool): RunDifference | null {
+  #refused({ ordinal, code }: ToolEndRecord, call: RefusedTool): RunDifference | null {
     if (code !== 'mcp_policy_denied') return null;
     const said = this.#ask(call);
     if (said.kind === 'denied') return null;
@@ -141,7 +141,7 @@ class PolicyWalk {
     return difference('allowed', ordinal, call, 'the call was denied', 'it is allowed');
   }
 
-  #ask(call: Pick<ToolStarted, 'session' | 'kind' | 'server' | 'tool' | 'args'>): Said {
+  #ask(call: Pick<ToolStartRecord, 'session' | 'kind' | 'server' | 'tool' | 'args'>): Said {
     const decision = this.#decide(call);
     if (!decision.allowed) return { kind: 'denied', why: `denied by the ${decision.layer}: ${decision.detail}` };
     const given = parseJson(call.args);
@@ -167,7 +167,7 @@ class PolicyWalk {
     server,
     tool,
     kind = 'tool',
-  }: Pick<ToolStarted, 'session' | 'kind' | 'server' | 'tool'>): Decision {
+  }: Pick<ToolStartRecord, 'session' | 'kind' | 'server' | 'tool'>): Decision {
     const { view, task } = this.#policy;
     const chosen = session.startsWith(CHAT) ? (this.#sessions.get(session) ?? this.#unchanged) : null;
     const question = aboutCall(view, task, chosen, server, tool, null, kind);
@@ -182,7 +182,7 @@ const unknownRecord = Object.freeze({}) as McpServerRecord;
 
 const ruleText = ({ layer, rule }: RuleVerdict) => `the rule ${quoted(rule ?? '')} of the ${layer}'s approval rules`;
 
-const callKey = ({ session, server, tool }: Pick<ToolStarted, 'session' | 'server' | 'tool'>) =>
+const callKey = ({ session, server, tool }: Pick<ToolStartRecord, 'session' | 'server' | 'tool'>) =>
   JSON.stringify([session, server, tool]);
 
 const askedKey = ({ session_id, server_id, tool_name }: JsonObject) =>
@@ -191,7 +191,7 @@ const askedKey = ({ session_id, server_id, tool_name }: JsonObject) =>
 function difference(
   kind: DifferenceKind,
   ordinal: string,
-  { server, tool, args }: Pick<ToolStarted, 'server' | 'tool' | 'args'>,
+  { server, tool, args }: Pick<ToolStartRecord, 'server' | 'tool' | 'args'>,
   recorded: string,
   now: string,
 ): RunDifference {

@@ -1,23 +1,22 @@
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../base/json.ts';
 import type {
   EndRecord,
-  ModelAnswered,
-  ModelAsked,
+  ModelRequestRecord,
+  ModelResponseRecord,
   ReplyRecord,
   TimedRecord,
   ToolsRecord,
 } from '../../runtime/durable/journal.ts';
 import { JournalError } from '../../runtime/durable/journal-error.ts';
 import type { ReadJournal } from '../../runtime/durable/read-journal.ts';
-import { RecordedRun } from '../../runtime/durable/recorded-run.ts';
-import { withResultTold } from '../../runtime/durable/reply-json.ts';
-import type { CallKind } from '../../runtime/port/call-kind.ts';
-import type { RecalledValues, StandardStream } from '../../runtime/port/guest-spec.ts';
+import { RecordedRun, withResultInlined } from '../../runtime/durable/recorded-run.ts';
+import type { RecordedValues, StandardStream } from '../../runtime/port/guest-spec.ts';
 import type { EventKind } from '../../runtime/port/journal-events.ts';
+import type { CallKind } from '../../runtime/port/policy-layers.ts';
 
 /** A recorded model request with its complete messages and its response. */
 export interface RecordedRequest {
-  readonly asked: ModelAsked;
+  readonly asked: ModelRequestRecord;
   readonly messages: readonly JsonObject[];
   /** Names of its tools. */
   readonly tools: readonly string[];
@@ -28,7 +27,7 @@ export interface RecordedRequest {
   /** Number of responses received before this request was sent. */
   readonly after: number;
   /** Null: the run ended before the response. */
-  answered: ModelAnswered | null;
+  answered: ModelResponseRecord | null;
   /** Number of responses before this one, and the gap after the last of them if the request was pending by then. */
   order: number;
   gapMs: number;
@@ -104,7 +103,7 @@ export class RecordedHistory {
   }
 
   /** Recorded values of clocks and entropy. */
-  get chance(): RecalledValues {
+  get chance(): RecordedValues {
     const { header, events } = this.run;
     // Both clocks record their values in one form; only wall clock values are near the time of the run.
     const isWall = (value: string) => {
@@ -143,7 +142,7 @@ export class RecordedHistory {
   }
 
   #ask(
-    asked: ModelAsked,
+    asked: ModelRequestRecord,
     injected: ReadonlyMap<string, ToolsRecord>,
     sends: Map<number, SendOfSession>,
     openTurns: ReadonlyMap<string, number>,
@@ -177,10 +176,10 @@ export class RecordedHistory {
   }
 
   #whole(message: JsonObject): JsonObject {
-    return withResultTold(message, (ordinal) => this.result(ordinal));
+    return withResultInlined(message, (ordinal) => this.result(ordinal));
   }
 
-  #answer(answered: ModelAnswered & { readonly ms: number }, session: string | undefined): void {
+  #answer(answered: ModelResponseRecord & { readonly ms: number }, session: string | undefined): void {
     const { call, n, ms } = answered;
     const request = this.requests(session ?? '').find(({ asked }) => asked.call === call && asked.n === n);
     if (request === undefined) return;

@@ -6,7 +6,7 @@ import { Turns } from '../../base/turns.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { type OptionKeys, refuseUnknownKeys } from '../../config/option-keys.ts';
 import { ModuleError } from '../../runtime/abi/guest-module.ts';
-import { journalKey } from '../../runtime/durable/block-cipher.ts';
+import { journalKey } from '../../runtime/durable/blocks.ts';
 import { JournalKeyMissing } from '../../runtime/durable/journal-error.ts';
 import { type ReadJournal, readJournal } from '../../runtime/durable/read-journal.ts';
 import { readModule } from '../../runtime/wasm/read-module.ts';

@@ -2,7 +2,7 @@ import { Writable } from 'node:stream';
 import { isatty } from 'node:tty';
 import { ToolEvents } from '../../agent/mcp/tool-events.ts';
 import type { TaskRunOptions } from '../../run/run-options.ts';
-import type { OutputOption, OutputTarget } from '../../runtime/host/guest-output.ts';
+import type { OutputOption, OutputTarget } from '../../runtime/host/guest-stdio.ts';
 import { UsageError } from '../exit-codes.ts';
 import { hasTerminal, Terminal } from '../terminal.ts';
 import { createPromptDecider } from './approval-prompt.ts';

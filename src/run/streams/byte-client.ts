@@ -1,6 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
 import { finished } from 'node:stream/promises';
-import { FRAME_HEADER_BYTES, readFrameHead } from '../../runtime/port/stream-frame.ts';
+import { FRAME_HEADER_BYTES, readFrameHead } from '../../runtime/port/user-stream.ts';
 import type { ClientSession, StreamEnd } from './stream-client.ts';
 
 /** Ends a client; over bytes there is no way to tell it what it did wrong, so somebody else is told. */

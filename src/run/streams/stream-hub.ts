@@ -1,7 +1,11 @@
 import { MAX_STREAMS } from '../../runtime/abi/calls.ts';
 import { type GuestMessage, type HostReply, PortViolation } from '../../runtime/port/port.ts';
-import { readWholeFrame } from '../../runtime/port/stream-frame.ts';
-import { STREAM_CLOSED, STREAM_CONNECTED, STREAM_WINDOW_BYTES } from '../../runtime/port/stream-window.ts';
+import {
+  readWholeFrame,
+  STREAM_CLOSED,
+  STREAM_CONNECTED,
+  STREAM_WINDOW_BYTES,
+} from '../../runtime/port/user-stream.ts';
 import type { ClientSession, StreamClient, StreamEnd } from './stream-client.ts';
 
 type Reply = (call: number, reply: HostReply) => void;

@@ -1,17 +1,17 @@
 import type { JsonObject } from '../../base/json.ts';
-import type { ModelAsked } from './journal.ts';
+import type { ModelRequestRecord } from './journal.ts';
 
 /** Sessions whose last request is remembered; of others it is written whole again. */
 const MAX_SESSIONS = 1_024;
 
 /** What each request to a model says that the session's one before did not. */
-export class AskedRequests {
+export class ModelRequestDeltas {
   readonly #sent = new Map<string, readonly JsonObject[]>();
 
   difference(
     session: string,
     { messages, tools: _tools, ...head }: JsonObject & { readonly messages: readonly JsonObject[] },
-  ): Required<Pick<ModelAsked, 'session' | 'kept' | 'said' | 'head'>> {
+  ): Required<Pick<ModelRequestRecord, 'session' | 'kept' | 'said' | 'head'>> {
     const before = this.#sent.get(session) ?? [];
     let kept = 0;
     while (kept < before.length && kept < messages.length && isSame(before[kept], messages[kept])) kept += 1;

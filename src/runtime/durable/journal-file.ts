@@ -7,15 +7,16 @@ import {
   ftruncateSync,
   lstatSync,
   openSync,
+  realpathSync,
+  rmSync,
+  statSync,
   writeSync,
 } from 'node:fs';
-import { errorCode } from '../../base/error-text.ts';
-import type { BlockCipher } from './block-cipher.ts';
-import { NO_BLOCK, sealBlock } from './chain.ts';
+import { DatabaseSync } from 'node:sqlite';
+import { errorCode, errorText } from '../../base/error-text.ts';
+import { type BlockCipher, NO_BLOCK, sealBlock } from './blocks.ts';
 import type { JournalSync } from './journal.ts';
 import { JournalError } from './journal-error.ts';
-import { JournalLock } from './journal-lock.ts';
-import type { JournalEnd, JournalWriter, WriterOptions } from './journal-place.ts';
 
 /** What nobody waits for is written after so long at the latest, and what was written is sealed. */
 const BATCH_MS = 5;
@@ -235,3 +236,100 @@ function create(path: string): number {
 
 const exists = (path: string) =>
   new JournalError(path, 'the journal exists already; continue it with --resume, or name another file');
+
+/** Its holder may remove the file between two steps of who comes next. */
+const TRIES = 10;
+
+/**
+ * One process writes to a journal. The lock is that of the system on a file beside it, which SQLite takes: Node has no
+ * call for it. A process that is ended in whatever way lets go of it; the empty file that stays then is in nobody's way.
+ */
+export class JournalLock {
+  readonly #path: string;
+  readonly #held: DatabaseSync;
+
+  private constructor(path: string, held: DatabaseSync) {
+    this.#path = path;
+    this.#held = held;
+  }
+
+  /** Precondition: the journal is there. @throws JournalError where another has it */
+  static take(journal: string): JournalLock {
+    try {
+      // Under whatever name it is known: links to a journal are the same journal.
+      const path = `${realpathSync(journal)}.lock`;
+      for (let left = TRIES; left > 0; left--) {
+        const held = tryOnce(path);
+        if (held !== null) return new JournalLock(path, held);
+      }
+      throw new Error('the file was removed repeatedly');
+    } catch (error) {
+      const reason = errorText(error);
+      if (reason.includes('locked')) throw new JournalError(journal, 'another process is writing this journal');
+      throw new JournalError(journal, `cannot lock ${journal}.lock (${errorCode(error) ?? reason})`, error);
+    }
+  }
+
+  release(): void {
+    rmSync(this.#path, { force: true });
+    this.#held.close();
+  }
+}
+
+/** Null: what was locked is not there any more under this name. */
+function tryOnce(path: string): DatabaseSync | null {
+  closeSync(openSync(path, 'a', PRIVATE));
+  const { ino } = statSync(path);
+  const held = new DatabaseSync(path, { timeout: 0 });
+  try {
+    held.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE'); // no second file beside it
+    if (statSync(path, { throwIfNoEntry: false })?.ino === ino) return held;
+  } catch (error) {
+    held.close();
+    throw error;
+  }
+  held.close();
+  return null;
+}
+
+/** Where the lines of a journal go, by one writer. */
+export interface JournalWriter {
+  /** Written soon, and before anything that is written at once; nothing is, once something could not be. */
+  append(line: string): void;
+  /**
+   * Everything so far is written when this returns, unless there is `written`: then it is on its way.
+   * @throws JournalError if it cannot be
+   */
+  flush(): void;
+  /** For a place that answers later: everything so far is written when it resolves. @throws JournalError */
+  readonly written?: (() => Promise<void>) | undefined;
+  /** The last line may be written beyond the limit. Nothing follows it. */
+  close(last: string): void;
+  /** Nothing more is written. */
+  abandon(): void;
+}
+
+/** Where an existing journal goes on. */
+export interface JournalEnd {
+  /** Of what counts: what follows is cut off. */
+  readonly bytes: number;
+  /** Of its last block. */
+  readonly hash: string;
+  /** What follows that block, and has no hash yet. */
+  readonly unsealed: string;
+}
+
+export interface WriterOptions {
+  readonly maxBytes: number;
+  /** Null: it is written in the clear. */
+  readonly cipher: BlockCipher | null;
+  /** It has no more room, or cannot be written: the run is to end. */
+  readonly onFull: (why: JournalError) => void;
+}
+
+/** A place for the blocks of one journal that is no file. */
+export interface JournalStorage {
+  /** What it has so far; null: nothing. */
+  readonly bytes: Uint8Array | null;
+  writer(options: WriterOptions, end: JournalEnd | null): JournalWriter;
+}

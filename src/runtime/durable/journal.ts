@@ -1,8 +1,7 @@
 import type { JsonObject, JsonValue } from '../../base/json.ts';
-import type { CallKind } from '../port/call-kind.ts';
 import type { StandardStream } from '../port/guest-spec.ts';
 import type { Limits } from '../port/limits.ts';
-import type { TaskPolicy } from '../port/policy-layers.ts';
+import type { CallKind, TaskPolicy } from '../port/policy-layers.ts';
 
 // What stands in a journal: docs/journal.md. A reader leaves out kinds and fields that it does not know.
 
@@ -43,15 +42,15 @@ export interface JournalHeader {
   /** What the task lets sessions ask for. */
   readonly policy: TaskPolicy;
   /** Rules about approvals, as configs have them. @default none */
-  readonly approval_rules?: RecordedRules;
-  /** Missing: the start of the guest woke its first wait, as earlier versions did, and the places of its tape count that. */
+  readonly approval_rules?: RecordedApprovalRules;
+  /** Missing: the start of the guest woke its first wait, as earlier versions did, and the places of its replayLog count that. */
   readonly quiet_start?: true;
   /** What the command was told beside that, for whoever resumes; null: a program ran it. */
   readonly command: JsonObject | null;
 }
 
 /** Rules about approvals, of both layers. */
-export interface RecordedRules {
+export interface RecordedApprovalRules {
   readonly node: readonly JsonObject[];
   readonly task: readonly JsonObject[];
 }
@@ -63,14 +62,14 @@ export interface GuestRecord {
 }
 
 /** What a guest's session has of a send that ended. */
-export interface SettledSend {
+export interface RecordedSend {
   /** What the send added to the history. */
   readonly messages: readonly JsonObject[];
   /** A turn that waits for answers of the guest. */
-  readonly turn: SettledTurn | null;
+  readonly turn: PendingTurn | null;
 }
 
-export interface SettledTurn {
+export interface PendingTurn {
   readonly calls: readonly {
     readonly id: string;
     readonly name: string;
@@ -89,7 +88,7 @@ export interface ReplyRecord {
   readonly call: number;
   /** Of HostReply; bytes are `{"$bytes":base64}`, the result of a tool is `{"$result":ordinal}` where it is the same. */
   readonly m: readonly JsonValue[];
-  readonly send?: SettledSend;
+  readonly send?: RecordedSend;
   /** What the guest had asked, of a question about servers: its name, then what it names. */
   readonly q?: readonly (string | null)[];
 }
@@ -126,7 +125,7 @@ export interface LastMessage {
   readonly text?: string;
 }
 
-export interface ModelAsked {
+export interface ModelRequestRecord {
   readonly t: 'model.asked';
   /** Of the guest's send, and how many requests it had made before. */
   readonly call: number;
@@ -152,7 +151,7 @@ export interface ModelAsked {
   readonly revision: number | null;
 }
 
-export interface ModelAnswered {
+export interface ModelResponseRecord {
   readonly t: 'model.answered';
   readonly call: number;
   readonly n: number;
@@ -160,7 +159,7 @@ export interface ModelAnswered {
   readonly error?: { readonly code: string; readonly message: string; readonly retryable: boolean };
 }
 
-export interface ToolStarted {
+export interface ToolStartRecord {
   readonly t: 'tool.started';
   /** Names the call in its run: the guest's own call, `7`, or one of a model's turn, `5.2.1`. */
   readonly ordinal: string;
@@ -175,7 +174,7 @@ export interface ToolStarted {
   readonly revision: number | null;
 }
 
-export interface ToolFinished {
+export interface ToolEndRecord {
   readonly t: 'tool.finished';
   readonly ordinal: string;
   /** The code of the error; null: none. */
@@ -185,7 +184,7 @@ export interface ToolFinished {
   readonly refused?: RefusedTool;
 }
 
-export interface RefusedTool extends Pick<ToolStarted, 'session' | 'kind' | 'server' | 'tool'> {
+export interface RefusedTool extends Pick<ToolStartRecord, 'session' | 'kind' | 'server' | 'tool'> {
   /** As they were given. */
   readonly args: string;
 }
@@ -229,10 +228,10 @@ export type JournalRecord =
   | GuestRecord
   | ReplyRecord
   | ToolsRecord
-  | ModelAsked
-  | ModelAnswered
-  | ToolStarted
-  | ToolFinished
+  | ModelRequestRecord
+  | ModelResponseRecord
+  | ToolStartRecord
+  | ToolEndRecord
   | ApprovalRecord
   | OutputRecord
   | ResumedRecord
@@ -242,5 +241,5 @@ export type JournalRecord =
 export type TimedRecord = JournalRecord & { readonly ms: number };
 
 /** Whether a run that ended so might have gone on, had it been let. */
-export const mayGoOn = ({ reason }: Pick<EndRecord, 'reason'>): boolean =>
+export const isResumable = ({ reason }: Pick<EndRecord, 'reason'>): boolean =>
   ['interrupted', 'parked', 'journal', 'internal', 'lost'].includes(reason);

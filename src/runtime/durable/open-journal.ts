@@ -1,20 +1,18 @@
 import { hash } from 'node:crypto';
 import { version } from '../../base/version.ts';
 import { abiVersion } from '../abi/calls.ts';
-import { BlockCipher, type JournalKey } from './block-cipher.ts';
+import { BlockCipher, type JournalKey } from './blocks.ts';
 import { JOURNAL_FORMAT, type JournalSync, UNSEALED_SINCE_FORMAT } from './journal.ts';
 import { JournalError } from './journal-error.ts';
-import { JournalFile } from './journal-file.ts';
-import { JournalLock } from './journal-lock.ts';
-import type { JournalPlace, JournalWriter } from './journal-place.ts';
+import { JournalFile, JournalLock, type JournalStorage, type JournalWriter } from './journal-file.ts';
 import { readJournal, requireEncrypted } from './read-journal.ts';
 import { RecordedRun } from './recorded-run.ts';
-import { RunJournal, type UnruledHeader } from './run-journal.ts';
+import { type RunHeader, RunJournal } from './run-journal.ts';
 
 export interface JournalOpening {
   readonly file: string;
   /** Where it is instead of a file of that name; null: in the file. */
-  readonly place: JournalPlace | null;
+  readonly place: JournalStorage | null;
   readonly sync: JournalSync;
   /** Whether calls may have been made that the journal does not have. */
   readonly restored: boolean;
@@ -26,17 +24,17 @@ export interface JournalOpening {
 }
 
 /** What a run begins with, as far as it is not the same for all. */
-export type RunBeginning = Omit<
-  UnruledHeader,
+export type RunInputs = Omit<
+  RunHeader,
   't' | 'format' | 'started' | 'spear' | 'abi' | 'v8' | 'arch' | 'wasm' | 'quiet_start'
 > & {
   readonly wasmPath: string | null;
 };
 
 /** A new journal. @throws JournalError */
-export function recordJournal(opening: JournalOpening, wasm: Uint8Array, beginning: RunBeginning): RunJournal {
+export function recordJournal(opening: JournalOpening, wasm: Uint8Array, beginning: RunInputs): RunJournal {
   const { wasmPath: path, ...begun } = beginning;
-  const header: UnruledHeader = {
+  const header: RunHeader = {
     t: 'header',
     format: JOURNAL_FORMAT,
     started: Date.now(),
@@ -91,7 +89,7 @@ export function replayJournal({ file, key, place, onNotice }: JournalOpening, wa
   return new RunJournal(recorded.header, recorded, null);
 }
 
-function fileOptions({ file: path, sync, onFull }: JournalOpening, { format }: UnruledHeader, maxBytes: number) {
+function fileOptions({ file: path, sync, onFull }: JournalOpening, { format }: RunHeader, maxBytes: number) {
   return { path, sync, maxBytes, onFull, sealsAtOnce: format < UNSEALED_SINCE_FORMAT };
 }
 

@@ -1,11 +1,27 @@
+import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
+import { errorCode } from '../../base/error-text.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
 import { abiVersion } from '../abi/calls.ts';
-import { BlockCipher, type JournalKey } from './block-cipher.ts';
-import { isReadFormat, JOURNAL_FORMAT, type JournalHeader, type TimedRecord } from './journal.ts';
+import { isEventsText } from '../port/journal-events.ts';
+import {
+  BlockCipher,
+  type EncryptedLine,
+  encryptedLine,
+  isWhole,
+  type JournalKey,
+  NO_BLOCK,
+  sealOf,
+} from './blocks.ts';
+import {
+  isReadFormat,
+  JOURNAL_FORMAT,
+  type JournalHeader,
+  type JournalRecord,
+  type TimedRecord,
+  UNSEALED_SINCE_FORMAT,
+} from './journal.ts';
 import { JournalError, JournalHeaderMissing, JournalKeyMissing } from './journal-error.ts';
-import type { JournalEnd } from './journal-place.ts';
-import { type Block, blocksIn, type ReadBlocks, readBlocks } from './read-blocks.ts';
-import { isKnownKind, wrongField } from './record-shape.ts';
+import type { JournalEnd } from './journal-file.ts';
 
 export interface ReadJournal {
   readonly file: string;
@@ -96,3 +112,147 @@ function checkedHeader(file: string, value: unknown): JournalHeader {
 
 /** Records of kinds that this version does not know are left out; their lines were checked all the same. */
 const known = (records: readonly JsonObject[]) => records.filter(isKnownKind) as readonly unknown[] as TimedRecord[];
+
+type Check = (value: unknown) => boolean;
+
+const text: Check = (value) => typeof value === 'string';
+const count: Check = (value) => Number.isSafeInteger(value) && Number(value) >= 0;
+const flag: Check = (value) => typeof value === 'boolean';
+const list: Check = (value) => Array.isArray(value);
+const texts: Check = (value) => Array.isArray(value) && value.every(text);
+const variables: Check = (value) => isJsonObject(value) && Object.values(value).every(text);
+const module: Check = (value) =>
+  isJsonObject(value) && text(value.sha256) && (value.path === null || typeof value.path === 'string');
+
+/** What whoever reads a record relies on, and must not find out by a crash: a journal may have been written by hand. */
+const shapes: Readonly<Record<JournalRecord['t'] | 'header', Readonly<Record<string, Check>>>> = {
+  header: {
+    run: text,
+    started: count,
+    spear: text,
+    v8: text,
+    arch: text,
+    wasm: module,
+    args: texts,
+    env: variables,
+    limits: isJsonObject,
+    verbose: flag,
+    unknown_imports: flag,
+    streams: flag,
+    policy: isJsonObject,
+  },
+  guest: { e: isEventsText },
+  reply: { call: count, m: list },
+  tools: { session: text, params: list, set: count },
+  'model.asked': { call: count, n: count },
+  'model.answered': { call: count, n: count },
+  'tool.started': { ordinal: text, args: text },
+  'tool.finished': { ordinal: text, result: text },
+  approval: { event: isJsonObject },
+  output: { fd: (value) => value === 'stdout' || value === 'stderr', at: count, b: text },
+  resumed: { attempt: count },
+  end: { reason: (value) => text(value) && value !== '', exit: (value) => value === null || Number.isInteger(value) },
+};
+
+/** Whether this version knows records of this kind. */
+export const isKnownKind = ({ t }: JsonObject): boolean => typeof t === 'string' && Object.hasOwn(shapes, t);
+
+/** The field of a record that is missing or of another kind; null: none is. Precondition: {@link isKnownKind}. */
+export function wrongField(record: JsonObject): string | null {
+  const shape = shapes[record.t as keyof typeof shapes];
+  return Object.keys(shape).find((field) => shape[field]?.(record[field]) !== true) ?? null;
+}
+
+const LINE_END = 0x0a;
+/** A FIFO is not waited for. */
+const READ = constants.O_RDONLY | constants.O_NONBLOCK;
+
+/** Lines that were sealed together, or not sealed yet. */
+export interface Block {
+  readonly lines: readonly string[];
+  /** Of its first line in the file, counted from 1. */
+  readonly line: number;
+  /** The hash of the block before. */
+  readonly previous: string;
+}
+
+export interface ReadBlocks {
+  readonly blocks: readonly Block[];
+  /** What the first line says; null: the journal is not encrypted. */
+  readonly encrypted: EncryptedLine | null;
+  readonly end: JournalEnd;
+  /** Bytes after its last whole line, or block: somebody was ended in the middle of writing. */
+  readonly tornBytes: number;
+}
+
+/**
+ * The blocks of a journal, checked: they are those that were written, in their order. It takes no key.
+ * @throws JournalError that names the file and the line
+ */
+export function readBlocks(file: string): ReadBlocks {
+  return blocksIn(file, read(file));
+}
+
+/** The same of a journal that was read already; `file` is what it is called. */
+export function blocksIn(file: string, bytes: Buffer): ReadBlocks {
+  const blocks: Block[] = [];
+  let lines: string[] = [];
+  let line = 1;
+  let hash = NO_BLOCK;
+  let whole = 0;
+  for (let at = 0, end = bytes.indexOf(LINE_END); end >= 0; at = end + 1, end = bytes.indexOf(LINE_END, at)) {
+    const text = bytes.toString('utf8', at, end);
+    lines.push(text);
+    const seal = sealOf(text);
+    if (seal === null) continue;
+    if (!isWhole(lines, hash)) {
+      const last = line + lines.length - 1;
+      throw new JournalError(file, `line ${last}: the block was changed or damaged: its hash does not match`);
+    }
+    blocks.push({ lines, line, previous: hash });
+    line += lines.length;
+    lines = [];
+    hash = seal;
+    whole = end + 1;
+  }
+  const encrypted = encryption(file, blocks[0]);
+  const unsealed = encrypted === null && countsUnsealed(blocks[0]) ? wholeLines(lines) : [];
+  if (unsealed.length > 0) blocks.push({ lines: unsealed, line, previous: hash });
+  const rest = unsealed.map((text) => `${text}\n`).join('');
+  const counted = whole + Buffer.byteLength(rest);
+  return { blocks, encrypted, end: { bytes: counted, hash, unsealed: rest }, tornBytes: bytes.length - counted };
+}
+
+/** Whether lines count that were written and not sealed when their writer was killed. */
+function countsUnsealed(first: Block | undefined): boolean {
+  const header = parseJson(first?.lines[0] ?? '');
+  return isJsonObject(header) && Number(header.format) >= UNSEALED_SINCE_FORMAT;
+}
+
+/** Where the whole machine fell down, there may be anything: what follows the first line that is none does not count. */
+function wholeLines(lines: readonly string[]): readonly string[] {
+  const bad = lines.findIndex((text) => !isJsonObject(parseJson(text)));
+  return bad < 0 ? lines : lines.slice(0, bad);
+}
+
+function encryption(file: string, first: Block | undefined): EncryptedLine | null {
+  try {
+    return encryptedLine(parseJson(first?.lines[0] ?? ''));
+  } catch (error) {
+    throw new JournalError(file, (error as Error).message);
+  }
+}
+
+function read(file: string): Buffer {
+  let fd: number | null = null;
+  try {
+    fd = openSync(file, READ);
+    if (!fstatSync(fd).isFile()) throw new JournalError(file, 'not a regular file');
+    return readFileSync(fd);
+  } catch (error) {
+    if (error instanceof JournalError) throw error;
+    throw new JournalError(file, `cannot read the journal (${errorCode(error)})`, error);
+  } finally {
+    if (fd !== null) closeSync(fd);
+  }
+}

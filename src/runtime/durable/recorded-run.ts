@@ -1,23 +1,23 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
 import type { StandardStream } from '../port/guest-spec.ts';
-import { type PlayedEvent, parseEvents } from '../port/journal-events.ts';
-import { type HostReply, isLastWord } from '../port/port.ts';
+import { parseEvents, type ReplayEvent } from '../port/journal-events.ts';
+import { type HostReply, isFinalReply } from '../port/port.ts';
 import type {
   EndRecord,
   JournalHeader,
-  ModelAnswered,
+  ModelResponseRecord,
   ReplyRecord,
   TimedRecord,
-  ToolFinished,
-  ToolStarted,
+  ToolEndRecord,
+  ToolStartRecord,
 } from './journal.ts';
 import { JournalError } from './journal-error.ts';
 import type { ReadJournal } from './read-journal.ts';
-import { replyFromJson } from './reply-json.ts';
 
 /** What became of a tool call. */
 export interface RecordedTool {
-  readonly started: ToolStarted | null;
-  readonly finished: ToolFinished | null;
+  readonly started: ToolStartRecord | null;
+  readonly finished: ToolEndRecord | null;
 }
 
 /** A run as its journal has it, by what is looked for. */
@@ -25,7 +25,7 @@ export class RecordedRun {
   readonly file: string;
   readonly header: JournalHeader;
   /** What its guest's thread lived through. */
-  readonly events: readonly PlayedEvent[];
+  readonly events: readonly ReplayEvent[];
   /** How it ended; null: it did not, or was taken up again. */
   readonly end: EndRecord | null;
   readonly attempts: number;
@@ -37,7 +37,7 @@ export class RecordedRun {
   readonly #replies = new Map<number, ReplyRecord[]>();
   /** How many of the replies about a call the guest has taken. */
   readonly #taken = new Map<number, number>();
-  readonly #answers = new Map<string, ModelAnswered>();
+  readonly #answers = new Map<string, ModelResponseRecord>();
   readonly #tools = new Map<string, RecordedTool>();
 
   constructor({ file, header, records }: Pick<ReadJournal, 'file' | 'header' | 'records'>) {
@@ -48,7 +48,7 @@ export class RecordedRun {
     let attempts = 1;
     let needsOwnThread = false;
     let parked: RecordedRun['parked'] = { spent_ms: 0, sleeps: [] };
-    const events: PlayedEvent[] = [];
+    const events: ReplayEvent[] = [];
     for (const record of records) {
       switch (record.t) {
         case 'guest':
@@ -85,7 +85,7 @@ export class RecordedRun {
 
   lastReply(call: number): ReplyRecord | null {
     const last = this.#replies.get(call)?.at(-1);
-    return last !== undefined && isLastWord(this.#decode(last)) ? last : null;
+    return last !== undefined && isFinalReply(this.#decode(last)) ? last : null;
   }
 
   /** How many callbacks of the guest a send had asked for. */
@@ -103,7 +103,7 @@ export class RecordedRun {
     return this.told(call).slice(this.#taken.get(call) ?? 0);
   }
 
-  answer(call: number, n: number): ModelAnswered | null {
+  answer(call: number, n: number): ModelResponseRecord | null {
     return this.#answers.get(`${call}.${n}`) ?? null;
   }
 
@@ -136,7 +136,7 @@ export class RecordedRun {
     return none;
   }
 
-  #play(text: string): PlayedEvent[] {
+  #play(text: string): ReplayEvent[] {
     return parseEvents(text).map((event) => {
       if (event.kind !== 'r') return { ...event, message: null };
       const call = Number(event.value);
@@ -151,4 +151,45 @@ export class RecordedRun {
   #decode({ m }: ReplyRecord): HostReply {
     return replyFromJson(m, (ordinal) => this.tool(ordinal)?.finished?.result ?? null);
   }
+}
+
+/** The result of a tool call, as it stands in the journal. */
+export interface RecordedResult {
+  readonly ordinal: string;
+  readonly json: string;
+}
+
+/** A reply as JSON text. `result`: one that stands in the journal already, and is named instead where it comes again. */
+export function replyToJson(reply: HostReply, result: RecordedResult | null): string {
+  let json = '';
+  for (const part of reply as readonly unknown[]) {
+    json += json === '' ? '[' : ',';
+    if (part === null) json += 'null';
+    else if (typeof part === 'object' && part instanceof Uint8Array) {
+      json += `{"$bytes":"${Buffer.from(part.buffer, part.byteOffset, part.byteLength).toString('base64')}"}`;
+    } else if (result !== null && part === result.json) json += `{"$result":${JSON.stringify(result.ordinal)}}`;
+    else json += JSON.stringify(part);
+  }
+  return `${json}]`;
+}
+
+export function replyFromJson(parts: readonly JsonValue[], resultOf: (ordinal: string) => string | null): HostReply {
+  return parts.map((part) => {
+    if (!isJsonObject(part)) return part;
+    if (typeof part.$bytes === 'string') return new Uint8Array(Buffer.from(part.$bytes, 'base64'));
+    return typeof part.$result === 'string' ? resultOf(part.$result) : part;
+  }) as unknown as HostReply;
+}
+
+/** A message to a model; a result that stands in the journal already is named instead. */
+export function withResultNamed(message: JsonObject, results: readonly RecordedResult[]): JsonObject {
+  if (message.role !== 'tool') return message;
+  const known = results.find(({ json }) => json === message.content);
+  return known === undefined ? message : { ...message, content: { $result: known.ordinal } };
+}
+
+export function withResultInlined(message: JsonObject, resultOf: (ordinal: string) => string | null): JsonObject {
+  const { content } = message;
+  if (!isJsonObject(content) || typeof content.$result !== 'string') return message;
+  return { ...message, content: resultOf(content.$result) };
 }

@@ -2,26 +2,24 @@ import { hash } from 'node:crypto';
 import type { JsonObject } from '../../base/json.ts';
 import { version } from '../../base/version.ts';
 import type { StandardStream } from '../port/guest-spec.ts';
-import type { TapeStart } from '../port/journal-events.ts';
+import type { ReplayStart } from '../port/journal-events.ts';
 import type { TaskPolicy } from '../port/policy-layers.ts';
 import type { HostReply } from '../port/port.ts';
 import {
   type EndRecord,
+  isResumable,
   type JournalHeader,
   type JournalRecord,
-  type ModelAnswered,
-  type ModelAsked,
-  mayGoOn,
-  type RecordedRules,
+  type ModelRequestRecord,
+  type ModelResponseRecord,
+  type RecordedApprovalRules,
+  type RecordedSend,
   type RefusedTool,
-  type SettledSend,
   type ToolsRecord,
 } from './journal.ts';
-import type { JournalWriter } from './journal-place.ts';
-import type { RecordedRun } from './recorded-run.ts';
-import { type NamedResult, replyToJson, withResultNamed } from './reply-json.ts';
+import type { JournalWriter } from './journal-file.ts';
+import { type RecordedResult, type RecordedRun, replyToJson, withResultNamed } from './recorded-run.ts';
 import type { EarlierCall, ShownTools, StartedTool, ToolJournal } from './tool-journal.ts';
-import { ToolSets } from './tool-sets.ts';
 
 /** A turn seldom has more calls. */
 const MAX_RECENT_RESULTS = 64;
@@ -30,29 +28,29 @@ const MAX_RECENT_RESULTS = 64;
 const BEFORE_RESTORE = 0;
 
 /** Before it is known what the task's policy is. */
-export type UnruledHeader = Omit<JournalHeader, 'policy'>;
+export type RunHeader = Omit<JournalHeader, 'policy'>;
 
 /**
  * The host's half of a run's journal, while it runs. What a replay would write stands there already. The records of a
  * governed call are put together as text: an object for each would cost the host as much as writing them.
  */
 export class RunJournal implements ToolJournal {
-  readonly header: UnruledHeader;
+  readonly header: RunHeader;
   /** What was there before; null: nothing was. */
   readonly recorded: RecordedRun | null;
   readonly attempt: number;
   readonly written: (() => Promise<void>) | undefined;
   /** For the guest's thread. */
-  readonly tape: TapeStart;
+  readonly replayStart: ReplayStart;
   /** Null: nothing is written. */
   readonly #file: JournalWriter | null;
   readonly #offsets: Record<StandardStream, number> = { stdout: 0, stderr: 0 };
-  readonly #settled = new Map<number, SettledSend>();
+  readonly #settled = new Map<number, RecordedSend>();
   readonly #questions = new Map<number, readonly (string | null)[]>();
   readonly #toolSets = new ToolSets();
-  #lastResult: NamedResult | null = null;
+  #lastResult: RecordedResult | null = null;
   /** Those that the next request to a model may tell of; a new one takes the place of the oldest. */
-  readonly #recentResults: NamedResult[] = [];
+  readonly #recentResults: RecordedResult[] = [];
   #results = 0;
   readonly #isRestored: boolean;
   #isSuspended = false;
@@ -60,20 +58,20 @@ export class RunJournal implements ToolJournal {
   isInterrupted = false;
 
   /** Without a file it is a replay. `isRestored`: calls may have been made that the journal does not have. */
-  constructor(header: UnruledHeader, recorded: RecordedRun | null, file: JournalWriter | null, isRestored = false) {
+  constructor(header: RunHeader, recorded: RecordedRun | null, file: JournalWriter | null, isRestored = false) {
     this.#isRestored = isRestored;
     this.header = header;
     this.recorded = recorded;
     this.#file = file;
     this.attempt = recorded === null || file === null ? (recorded?.attempts ?? 1) : recorded.attempts + 1;
-    const startWakes = header.quiet_start !== true;
+    const wakesAtStart = header.quiet_start !== true;
     this.written = file?.written;
     const { sleeps } = recorded?.parked ?? { sleeps: [] };
-    this.tape = { events: recorded?.events ?? [], thenLive: file !== null, startWakes, sleeps };
+    this.replayStart = { events: recorded?.events ?? [], continuesLive: file !== null, wakesAtStart, sleeps };
   }
 
   /** The run begins, or goes on. `policy`: what its task lets sessions ask for, `rules` those about approvals. @throws JournalError */
-  begin(policy: TaskPolicy, rules: RecordedRules | null): void {
+  begin(policy: TaskPolicy, rules: RecordedApprovalRules | null): void {
     if (this.#file === null) return;
     const header: JournalHeader = { ...this.header, policy, ...(rules === null ? {} : { approval_rules: rules }) };
     if (this.recorded === null) this.#file.append(JSON.stringify(header));
@@ -92,7 +90,7 @@ export class RunJournal implements ToolJournal {
   }
 
   /** What the guest's thread took. */
-  taped(e: string): void {
+  recordEvents(e: string): void {
     // Checked where it came in: nothing in it needs escaping.
     this.#append(`{"t":"guest","e":"${e}"`);
   }
@@ -103,7 +101,7 @@ export class RunJournal implements ToolJournal {
   }
 
   /** What a send left behind, for the reply that tells of it. */
-  settled(call: number, send: SettledSend): void {
+  settled(call: number, send: RecordedSend): void {
     this.#settled.set(call, send);
   }
 
@@ -121,7 +119,7 @@ export class RunJournal implements ToolJournal {
   }
 
   /** It is about to be sent: not before what this gives has resolved, where it gives something. */
-  asked(asked: Omit<ModelAsked, 't' | 'sha256'>, request: JsonObject): Promise<void> | undefined {
+  asked(asked: Omit<ModelRequestRecord, 't' | 'sha256'>, request: JsonObject): Promise<void> | undefined {
     const said = asked.said?.map((message) => withResultNamed(message, this.#recentResults));
     const written = said === undefined ? asked : { ...asked, said };
     this.#write({ t: 'model.asked', ...written, sha256: hash('sha256', JSON.stringify(request)) });
@@ -129,7 +127,7 @@ export class RunJournal implements ToolJournal {
     return this.written?.();
   }
 
-  answered(answered: Omit<ModelAnswered, 't'>): void {
+  answered(answered: Omit<ModelResponseRecord, 't'>): void {
     this.#write({ t: 'model.answered', ...answered });
   }
 
@@ -196,7 +194,7 @@ export class RunJournal implements ToolJournal {
 
   /** Nothing is written after it: calls that are stopped because the run ends have no end of their own. */
   end(end: Omit<EndRecord, 't'>): void {
-    this.isInterrupted = mayGoOn(end);
+    this.isInterrupted = isResumable(end);
     this.#file?.close(this.#timed(JSON.stringify({ t: 'end', ...end }).slice(0, -1)));
     this.#hasEnded = true;
   }
@@ -230,4 +228,37 @@ function taken<T>(from: Map<number, T>, call: number): T | undefined {
   const found = from.get(call);
   from.delete(call);
   return found;
+}
+
+/** Sessions whose last set is remembered; of others it is written again. */
+const MAX_SESSIONS = 1_024;
+
+/** Which tools the sends of a run get: each set is written once, each session says which it has when that changes. */
+export class ToolSets {
+  readonly #byKey = new WeakMap<object, number>();
+  readonly #byContent = new Map<string, number>();
+  readonly #sessions = new Map<string, string>();
+
+  /** Null: the session has them already. */
+  record(session: string, params: ToolsRecord['params'], key: object, shown: () => ShownTools): ToolsRecord | null {
+    let set = this.#byKey.get(key);
+    let content: ShownTools | null = null;
+    if (set === undefined) {
+      content = shown();
+      const sum = hash('sha256', JSON.stringify(content));
+      const known = this.#byContent.get(sum);
+      set = known ?? this.#byContent.size + 1;
+      this.#byContent.set(sum, set);
+      this.#byKey.set(key, set);
+      if (known !== undefined) content = null;
+    }
+    const has = `${set} ${JSON.stringify(params)}`;
+    if (content === null && this.#sessions.get(session) === has) return null;
+    if (this.#sessions.size >= MAX_SESSIONS) this.#sessions.clear();
+    this.#sessions.set(session, has);
+    const record = { t: 'tools', session, params, set } as const;
+    if (content === null) return record;
+    const { tools, definitions, systemMessage } = content;
+    return { ...record, shown: tools, definitions, system: systemMessage };
+  }
 }

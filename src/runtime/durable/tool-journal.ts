@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../base/json.ts';
-import type { RefusedTool, ShownTool, ToolStarted, ToolsRecord } from './journal.ts';
+import type { RefusedTool, ShownTool, ToolStartRecord, ToolsRecord } from './journal.ts';
 
-export type StartedTool = Omit<ToolStarted, 't' | 'attempt'>;
+export type StartedTool = Omit<ToolStartRecord, 't' | 'attempt'>;
 
 /** What an earlier attempt of the run knows of a call: its result, or that it was sent and nothing came back. */
 export type EarlierCall =

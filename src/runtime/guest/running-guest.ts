@@ -1,24 +1,20 @@
 import { GuestMemory } from '../abi/memory.ts';
-import { type Chance, systemChance } from '../durable/guest/chance.ts';
-import { RecalledChance } from '../durable/guest/recalled-chance.ts';
-import { Tape, type TapeUnderway } from '../durable/guest/tape.ts';
+import { type PostWindow, ReplayLog } from '../durable/guest/replay-log.ts';
+import { type DeterministicSources, RecordedSources, systemSources } from '../durable/guest/sources.ts';
 import type { GuestSpec, StandardStream } from '../port/guest-spec.ts';
 import type { ComponentStart, GuestEnding, GuestStart } from '../port/port.ts';
+import { CancellableSources, type CancellationScope } from './cancellation-scope.ts';
 import type { ComponentGuest } from './component/instance.ts';
 import { type CoreGuest, runCore } from './core/instance.ts';
 import { WaitPoint } from './descriptors/readiness.ts';
-import type { TurnTaking } from './guest-turns.ts';
 import { hostcalls } from './hostcalls/all.ts';
-import { HostLink } from './hostcalls/host-link.ts';
+import { RunningGuestState } from './hostcalls/guest-state.ts';
+import { HostLink, IdleReporter, type ThreadPort } from './hostcalls/host-link.ts';
 import type { Output } from './hostcalls/output.ts';
-import { StreamRest } from './hostcalls/stream-rest.ts';
+import { RecordedMemory, recordedCalls, recordedTexts } from './hostcalls/recorded-calls.ts';
 import type { HostcallTable } from './hostcalls/table.ts';
-import { TapedMemory, tapedCalls, tapedTexts } from './hostcalls/taped-calls.ts';
-import type { ThreadPort } from './hostcalls/thread-port.ts';
-import type { Leash } from './leash.ts';
-import { LeashedChance } from './leashed-chance.ts';
-import { LiveState } from './live-state.ts';
-import { throwUncatchable } from './uncatchable.ts';
+import type { YieldPoints } from './scheduler.ts';
+import { throwTrap } from './trap.ts';
 
 const ENDED_BEFORE: GuestEnding = { kind: 'trap', message: 'the guest was ended before it started', stack: '' };
 
@@ -30,49 +26,50 @@ export interface Surroundings {
   /** Calls made so far, by row of the table. */
   readonly counts: Float64Array;
   readonly openOutput: (post: RunningGuest['tellOutput']) => Output;
-  /** What of its tape the host has not taken; null: nobody counts. */
-  readonly tapeUnderway: TapeUnderway | null;
+  /** What of its replayLog the host has not taken; null: nobody counts. */
+  readonly replayWindow: PostWindow | null;
   /** Null: it has the thread for itself. */
-  readonly leash: Leash | null;
-  readonly giveWay: TurnTaking;
+  readonly scope: CancellationScope | null;
+  readonly yieldPoints: YieldPoints;
 }
 
 /** One guest on its thread: everything of it, and nothing of any other. It knows no secret and no file. */
 export class RunningGuest implements CoreGuest, ComponentGuest {
   readonly link: HostLink;
-  readonly state: LiveState;
+  readonly state: RunningGuestState;
   readonly output: Output;
   readonly table: HostcallTable;
   readonly counts: Float64Array;
-  readonly leash: Leash | null;
-  readonly giveWay: TurnTaking;
+  readonly scope: CancellationScope | null;
+  readonly yieldPoints: YieldPoints;
   /** What it has its linear memory in. */
   readonly memories: GuestMemory[] = [];
   readonly #spec: GuestSpec;
-  readonly #tape: Tape | null;
-  readonly #rest: StreamRest | null;
+  readonly #replayLog: ReplayLog | null;
+  readonly #rest: IdleReporter | null;
 
-  constructor(spec: GuestSpec, { port, guest, counts, openOutput, tapeUnderway, leash, giveWay }: Surroundings) {
+  constructor(spec: GuestSpec, { port, guest, counts, openOutput, replayWindow, scope, yieldPoints }: Surroundings) {
     this.#spec = spec;
-    this.leash = leash;
-    this.giveWay = giveWay;
+    this.scope = scope;
+    this.yieldPoints = yieldPoints;
     this.counts = counts;
     // Chosen once: a guest without a journal does not pay for one.
-    const tape = spec.tape && new Tape(spec.tape, tapeUnderway, leash === null ? undefined : throwUncatchable);
-    this.#tape = tape;
-    const drawn = spec.chance === null ? systemChance : new RecalledChance(spec.chance);
-    const chance: Chance = tape ?? (leash === null ? drawn : new LeashedChance(leash, drawn));
-    this.table = tape === null ? hostcalls : tapedCalls(hostcalls, tape);
+    const replayLog = spec.replay && new ReplayLog(spec.replay, replayWindow, scope === null ? undefined : throwTrap);
+    this.#replayLog = replayLog;
+    const drawn = spec.recordedValues === null ? systemSources : new RecordedSources(spec.recordedValues);
+    const sources: DeterministicSources = replayLog ?? (scope === null ? drawn : new CancellableSources(scope, drawn));
+    this.table = replayLog === null ? hostcalls : recordedCalls(hostcalls, replayLog);
     const wait = new WaitPoint(this.mark);
-    this.link = new HostLink(port, guest, wait, tape);
+    this.link = new HostLink(port, guest, wait, replayLog);
     this.output = openOutput((stream, chunk) => this.tellOutput(stream, chunk));
-    const afterMs = spec.tape?.tellsSleepsMs ?? null;
-    const rest = tape === null || afterMs === null ? null : new StreamRest({ tape, wait, link: this.link, afterMs });
+    const afterMs = spec.replay?.reportTimersMs ?? null;
+    const rest =
+      replayLog === null || afterMs === null ? null : new IdleReporter({ replayLog, wait, link: this.link, afterMs });
     this.#rest = rest;
-    if (rest !== null) leash?.atEnd(() => rest.close());
-    this.state = new LiveState(spec, this.output, wait, this.link, chance, rest);
-    // It looks at the clock when it is made, which a tape has always had first.
-    if (tape !== null) void this.state.log;
+    if (rest !== null) scope?.atEnd(() => rest.close());
+    this.state = new RunningGuestState(spec, this.output, wait, this.link, sources, rest);
+    // It looks at the clock when it is made, which a replayLog has always had first.
+    if (replayLog !== null) void this.state.log;
   }
 
   get args(): readonly string[] {
@@ -85,16 +82,16 @@ export class RunningGuest implements CoreGuest, ComponentGuest {
 
   /** The table for a binding that gets its texts as they are. */
   get textTable(): HostcallTable {
-    return this.#tape === null ? this.table : tapedTexts(this.table, this.#tape);
+    return this.#replayLog === null ? this.table : recordedTexts(this.table, this.#replayLog);
   }
 
   get mark(): (() => void) | null {
-    const tape = this.#tape;
-    return tape === null ? null : () => tape.marks();
+    const replayLog = this.#replayLog;
+    return replayLog === null ? null : () => replayLog.marks();
   }
 
   newMemory(): GuestMemory {
-    const memory = this.#tape === null ? new GuestMemory() : new TapedMemory(this.#tape);
+    const memory = this.#replayLog === null ? new GuestMemory() : new RecordedMemory(this.#replayLog);
     this.memories.push(memory);
     return memory;
   }
@@ -106,9 +103,9 @@ export class RunningGuest implements CoreGuest, ComponentGuest {
   /** From its start to its end, which the host is told of. */
   async run(start: GuestStart): Promise<void> {
     // Not amid the messages of the thread: those that are taken after a guest's first steps, and before it has its turn
-    // to wait, would reach it between two places of its tape.
+    // to wait, would reach it between two places of its replayLog.
     await null;
-    this.#ended(this.leash?.begins() === false ? ENDED_BEFORE : await this.#live(start));
+    this.#ended(this.scope?.begins() === false ? ENDED_BEFORE : await this.#live(start));
   }
 
   readStdin(maxBytes: number): Promise<Uint8Array> {
@@ -117,13 +114,13 @@ export class RunningGuest implements CoreGuest, ComponentGuest {
 
   #live(start: GuestStart): Promise<GuestEnding> {
     const running = start[0] === 'start' ? runCore(this, start[1]) : this.#runComponent(start[1]);
-    if (this.#spec.tape?.startWakes) this.state.wait.notify();
+    if (this.#spec.replay?.wakesAtStart) this.state.wait.notify();
     return running;
   }
 
   #ended(ending: GuestEnding): void {
-    this.leash?.close();
-    this.#tape?.close();
+    this.scope?.close();
+    this.#replayLog?.close();
     this.#rest?.close();
     this.link.tell(0, ['ended', { ending, droppedLogLines: this.state.droppedLogLines }]);
     this.link.close();

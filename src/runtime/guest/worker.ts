@@ -1,12 +1,10 @@
 import { type MessagePort, workerData } from 'node:worker_threads';
-import type { AloneSpec } from '../port/guest-spec.ts';
+import type { DedicatedSpec, ThreadSpec } from '../port/guest-spec.ts';
 import type { GuestStart, HostMessage } from '../port/port.ts';
-import type { ThreadSpec } from '../port/thread-spec.ts';
-import { noTurns } from './guest-turns.ts';
-import { openOutput } from './hostcalls/output.ts';
-import { ThreadPort } from './hostcalls/thread-port.ts';
-import { Underway } from './hostcalls/underway.ts';
+import { ThreadPort } from './hostcalls/host-link.ts';
+import { BlockingWindow, openOutput } from './hostcalls/output.ts';
 import { RunningGuest } from './running-guest.ts';
+import { noYieldPoints } from './scheduler.ts';
 import { SharedThread } from './shared-thread.ts';
 
 // A thread that runs guests, ended by the host at any moment.
@@ -17,16 +15,16 @@ toHost.once('message', ({ guest, shared }: ThreadSpec) => {
   else if (shared !== null) new SharedThread(port, shared);
 });
 
-function runAlone(port: ThreadPort, spec: AloneSpec): void {
+function runAlone(port: ThreadPort, spec: DedicatedSpec): void {
   const alone = 0;
   const guest = new RunningGuest(spec, {
     port,
     guest: alone,
     counts: spec.hostcallCounts,
     openOutput: (post) => openOutput(spec, post),
-    tapeUnderway: spec.underway && new Underway(spec.underway, 'tape'),
-    leash: null,
-    giveWay: noTurns,
+    replayWindow: spec.underway && new BlockingWindow(spec.underway, 'replayLog'),
+    scope: null,
+    yieldPoints: noYieldPoints,
   });
   port.attach(alone, {
     hear(message: HostMessage): void {

@@ -1,5 +1,5 @@
 import { COMPUTED_AT, COUNTERS, namedCounts, sharedCounts } from '../guest/binding/hostcall-counts.ts';
-import { COUNTER_GUESTS } from '../port/thread-spec.ts';
+import { COUNTER_GUESTS } from '../port/guest-spec.ts';
 
 /** What the guests of one thread count. Each has little, so that many share a memory: one of its own would cost more. */
 export class GuestCounters {

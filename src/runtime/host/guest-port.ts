@@ -4,7 +4,7 @@ import {
   type GuestMessage,
   type HostMessage,
   type HostReply,
-  isSeveral,
+  isBatch,
   PortViolation,
   parseGuestMessage,
 } from '../port/port.ts';
@@ -21,7 +21,7 @@ export class GuestPort {
   readonly #guest: number;
   #receive: (message: GuestMessage) => void = () => {};
   #violated: (why: string) => void = () => {};
-  #taped: ((events: string) => void) | null = null;
+  #onEvents: ((events: string) => void) | null = null;
   /** Replies that were given in one breath. */
   #gathered: HostMessage[] = [];
 
@@ -44,9 +44,9 @@ export class GuestPort {
     });
   }
 
-  /** `taped` takes what the guest's tape has written, before the message that it came with. */
-  listenToTape(taped: (events: string) => void): void {
-    this.#taped = taped;
+  /** `onEvents` takes what the guest's replayLog has written, before the message that it came with. */
+  listenToEvents(onEvents: (events: string) => void): void {
+    this.#onEvents = onEvents;
   }
 
   /** Takes all that has arrived. Precondition: the guest's thread has ended, or nothing else is to happen before. */
@@ -85,18 +85,18 @@ export class GuestPort {
     return this.#closed;
   }
 
-  #untaped(raw: unknown, taped: (events: string) => void): unknown {
+  #takeEvents(raw: unknown, onEvents: (events: string) => void): unknown {
     if (!Array.isArray(raw) || raw.length !== 2) return raw;
     const [events, message] = raw as unknown[];
     if (!isEventsText(events)) throw new PortViolation('malformed journal events');
-    taped(events);
+    onEvents(events);
     return message;
   }
 
   #take(raw: unknown): void {
     try {
-      const posted = this.#taped === null ? raw : this.#untaped(raw, this.#taped);
-      if (!isSeveral(posted)) this.#receive(parseGuestMessage(posted));
+      const posted = this.#onEvents === null ? raw : this.#takeEvents(raw, this.#onEvents);
+      if (!isBatch(posted)) this.#receive(parseGuestMessage(posted));
       else for (const message of posted[0]) this.#receive(parseGuestMessage(message));
     } catch (error) {
       this.#violated((error as Error).message);

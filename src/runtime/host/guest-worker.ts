@@ -1,8 +1,7 @@
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
 import { systemErrorOf } from '../../base/system-error.ts';
-import type { AloneSpec } from '../port/guest-spec.ts';
-import type { SharedThreadSpec, ThreadSpec } from '../port/thread-spec.ts';
-import type { SeatLoss } from './guest-seat.ts';
+import type { DedicatedSpec, SharedThreadSpec, ThreadSpec } from '../port/guest-spec.ts';
+import type { GuestLoss } from './run-result.ts';
 
 /** JavaScript objects of a guest thread; linear memory is bounded elsewhere. */
 export const GUEST_HEAP_MB = 512;
@@ -33,7 +32,7 @@ export function bootEarly(): void {
 }
 
 /** A thread for one guest. */
-export function ownWorker(guest: AloneSpec): GuestWorker {
+export function ownWorker(guest: DedicatedSpec): GuestWorker {
   const booted = early ?? boot(OWN, GUEST_HEAP_MB, null);
   early = null;
   return tell(booted, { guest, shared: null });
@@ -69,7 +68,7 @@ function boot(name: string, heapMb: number, youngMb: number | null): GuestWorker
 }
 
 /** What the end of a thread by an error means for its guests. */
-export function threadFailure(error: NodeJS.ErrnoException, heapMb = GUEST_HEAP_MB): SeatLoss {
+export function threadFailure(error: NodeJS.ErrnoException, heapMb = GUEST_HEAP_MB): GuestLoss {
   if (error.code === 'ERR_WORKER_OUT_OF_MEMORY') {
     return { reason: 'memory', message: `the JavaScript heap of the guest thread exceeded ${heapMb} MiB` } as const;
   }

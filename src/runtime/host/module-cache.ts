@@ -31,14 +31,14 @@ export class ModuleCache {
   }
 
   /** @throws ModuleError */
-  async prepare(bytes: Uint8Array, options: PrepareOptions & { readonly givesWay: boolean }): Promise<Prepared> {
+  async prepare(bytes: Uint8Array, options: PrepareOptions & { readonly preemptible: boolean }): Promise<Prepared> {
     const { memory_bytes, table_elements, module_bytes } = options.limits;
     const bounds = [
       memory_bytes,
       table_elements,
       module_bytes,
       Number(options.allowUnknownImports),
-      Number(options.givesWay),
+      Number(options.preemptible),
     ];
     const key = [moduleDigest(bytes), ...bounds].join(' ');
     const known = this.#kept.get(key);

@@ -57,3 +57,13 @@ export interface RunResult {
   /** MCP servers whose tools the run did not have, each with the reason; empty: it had all. */
   readonly degraded: readonly RunDegradation[];
 }
+
+/** Why a guest ended without a report of its own. */
+export interface GuestLoss {
+  readonly reason: Extract<RunReason, 'internal' | 'memory' | 'lost'>;
+  readonly message: string;
+  /** Code of the system error that caused the loss. @default none */
+  readonly systemError?: string | null;
+  /** Whether the run must resume on a dedicated thread. @default false */
+  readonly needsOwnThread?: true;
+}

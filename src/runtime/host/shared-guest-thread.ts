@@ -1,16 +1,15 @@
 import type { Worker } from 'node:worker_threads';
-import type { GuestSpec } from '../port/guest-spec.ts';
+import { type GuestSpec, preemptionWords, type SharedGuestTerms } from '../port/guest-spec.ts';
 import type { Limits } from '../port/limits.ts';
 import { type GuestMessage, type HostReply, PortViolation } from '../port/port.ts';
-import { turnsAt } from '../port/thread-spec.ts';
 import type { Prepared } from '../wasm/prepare.ts';
 import { GuestCounters } from './guest-counters.ts';
-import { type SeatListener, type SeatLoss, startMessage } from './guest-seat.ts';
+import { type SlotListener, startMessage } from './guest-slot.ts';
 import { sharedWorker, threadFailure } from './guest-worker.ts';
 import { Heartbeat, processorTime } from './heartbeat.ts';
+import type { PreemptionClock } from './preemption-clock.ts';
+import type { GuestLoss } from './run-result.ts';
 import { SharedPort } from './shared-port.ts';
-import { ToldTerms } from './told-terms.ts';
-import type { TurnClock } from './turn-clock.ts';
 
 /** The number of the thread itself among its guests. */
 const THREAD = 0;
@@ -31,16 +30,16 @@ export interface SharedGuest {
   readonly prepared: Prepared;
   /** Of the module. */
   readonly digest: string;
-  readonly listener: SeatListener;
+  readonly listener: SlotListener;
 }
 
 export interface SharedThreadOptions {
   readonly namespace: string;
   /** Linear memory of all guests together. */
   readonly memoryBytes: number;
-  readonly clock: TurnClock;
+  readonly clock: PreemptionClock;
   /** A guest of this module held the thread, or exhausted its heap. */
-  readonly blamed: (digest: string) => void;
+  readonly quarantined: (digest: string) => void;
   /** The thread has one guest less, or is no more. */
   readonly changed: () => void;
   /** The thread has had no guest for a while. */
@@ -54,7 +53,7 @@ interface Occupant extends Pick<SharedGuest, 'digest' | 'listener'> {
 }
 
 /** Where a guest is on its thread. */
-export interface SharedSeat {
+export interface ThreadPlacement {
   readonly guest: number;
   readonly counters: number;
 }
@@ -71,7 +70,7 @@ export class SharedGuestThread {
   readonly #heartbeat: Heartbeat;
   readonly #guests = new Map<number, Occupant>();
   readonly #modules = new Map<Prepared, number>();
-  readonly #terms = new ToldTerms(
+  readonly #terms = new SharedTerms(
     (key, terms) => this.#port.say(THREAD, 0, ['terms', key, terms]),
     (key) => this.#port.say(THREAD, 0, ['forget_terms', key]),
   );
@@ -97,7 +96,7 @@ export class SharedGuestThread {
     this.#exited = exited;
     this.#port = new SharedPort(port, {
       receive: (message) => this.#receive(message),
-      taped: (guest, events) => this.#guests.get(guest)?.listener.taped?.(events),
+      onEvents: (guest, events) => this.#guests.get(guest)?.listener.onEvents?.(events),
       violated: (message) => this.#gone(() => ({ reason: 'internal', message })),
     });
     this.#heartbeat = new Heartbeat((ping) => this.#port.say(THREAD, 0, ['ping', ping]), processorTime(worker));
@@ -120,14 +119,14 @@ export class SharedGuestThread {
   }
 
   /** Seats a guest and starts it. Its counters are to be given back. */
-  open({ spec, prepared, digest, listener }: SharedGuest): SharedSeat {
+  open({ spec, prepared, digest, listener }: SharedGuest): ThreadPlacement {
     const guest = this.#nextGuest++;
     this.#guests.set(guest, { digest, listener, limits: spec.limits, ended: null });
     this.#keepAlive();
-    const { env, tape, chance } = spec;
+    const { env, replay, recordedValues } = spec;
     const counters = this.counters.take();
     const [terms, module] = [this.#terms.key(spec), this.#module(prepared)];
-    this.#port.say(THREAD, 0, ['open', guest, { env, tape, chance }, terms, module, counters]);
+    this.#port.say(THREAD, 0, ['open', guest, { env, replay, recordedValues }, terms, module, counters]);
     return { guest, counters };
   }
 
@@ -171,7 +170,7 @@ export class SharedGuestThread {
   }
 
   #holder(): number {
-    return Atomics.load(this.#words, turnsAt.holder);
+    return Atomics.load(this.#words, preemptionWords.holder);
   }
 
   #held(): void {
@@ -193,7 +192,7 @@ export class SharedGuestThread {
   #quarantine(guilty: number, why: string): void {
     if (this.#isGone) return;
     const occupant = this.#guests.get(guilty);
-    if (occupant !== undefined) this.#options.blamed(occupant.digest);
+    if (occupant !== undefined) this.#options.quarantined(occupant.digest);
     this.#gone((guest) =>
       guest === guilty
         ? { reason: 'lost', message: `${why}: from now on its module gets a dedicated thread` }
@@ -207,7 +206,7 @@ export class SharedGuestThread {
     const failure = threadFailure(error, HEAP_MB);
     // What the system lacks is no fault of a guest, and each is retried for that reason.
     const isOfSystem = failure.systemError != null;
-    if (guilty !== undefined && !isOfSystem) this.#options.blamed(guilty.digest);
+    if (guilty !== undefined && !isOfSystem) this.#options.quarantined(guilty.digest);
     this.#gone((guest) => (guest === holder || isOfSystem ? failure : lost('it failed')));
   }
 
@@ -289,7 +288,7 @@ export class SharedGuestThread {
   }
 
   /** Ends the thread; `loss` says what each of its guests is told. */
-  #gone(loss: (guest: number, occupant: Occupant) => SeatLoss): void {
+  #gone(loss: (guest: number, occupant: Occupant) => GuestLoss): void {
     if (this.#isGone) return;
     this.#isGone = true;
     void this.#worker.terminate();
@@ -308,7 +307,50 @@ export class SharedGuestThread {
   }
 }
 
-const lost = (why: string): SeatLoss => ({
+const lost = (why: string): GuestLoss => ({
   reason: 'lost',
   message: `the shared thread of the guest ended: ${why}`,
 });
+
+/** Tasks whose runs come in turns on one thread; beyond it a thread is told again. */
+const MAX_TERMS = 64;
+
+interface Known {
+  readonly key: number;
+  readonly terms: SharedGuestTerms;
+}
+
+/** What a thread was told that many of its guests have in common: sending it with each would cost more than starting one. */
+export class SharedTerms {
+  readonly #tell: (key: number, terms: SharedGuestTerms) => void;
+  readonly #forget: (key: number) => void;
+  readonly #known: Known[] = [];
+  #next = 1;
+
+  constructor(tell: (key: number, terms: SharedGuestTerms) => void, forget: (key: number) => void) {
+    this.#tell = tell;
+    this.#forget = forget;
+  }
+
+  /** The number by which the thread knows them. */
+  key({ args, limits, mcpTask, servesStreams, verbose }: SharedGuestTerms): number {
+    const terms: SharedGuestTerms = { args, limits, mcpTask, servesStreams, verbose };
+    const known = this.#known.findLast((each) => areSame(each.terms, terms));
+    if (known !== undefined) return known.key;
+    const oldest = this.#known.length < MAX_TERMS ? undefined : this.#known.shift();
+    if (oldest !== undefined) this.#forget(oldest.key);
+    const key = this.#next++;
+    this.#known.push({ key, terms });
+    this.#tell(key, terms);
+    return key;
+  }
+}
+
+/** Limits and policies are frozen: one that is another object may be another. */
+const areSame = (one: SharedGuestTerms, other: SharedGuestTerms): boolean =>
+  one.limits === other.limits &&
+  one.mcpTask === other.mcpTask &&
+  one.servesStreams === other.servesStreams &&
+  one.verbose === other.verbose &&
+  one.args.length === other.args.length &&
+  one.args.every((arg, index) => arg === other.args[index]);

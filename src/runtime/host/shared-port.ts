@@ -4,7 +4,7 @@ import {
   type GuestMessage,
   type HostMessage,
   type HostReply,
-  isSeveral,
+  isBatch,
   PortViolation,
   parseGuestMessage,
 } from '../port/port.ts';
@@ -12,7 +12,7 @@ import { MAX_AT_ONCE } from './guest-port.ts';
 
 export interface SharedPortListener {
   readonly receive: (message: GuestMessage) => void;
-  readonly taped: (guest: number, events: string) => void;
+  readonly onEvents: (guest: number, events: string) => void;
   readonly violated: (why: string) => void;
 }
 
@@ -76,19 +76,19 @@ export class SharedPort {
 
   #take(raw: unknown): void {
     try {
-      if (isTaped(raw)) this.#takeTaped(...raw);
+      if (hasEvents(raw)) this.#takeWithEvents(...raw);
       else for (const message of parsed(raw)) this.#listener.receive(message);
     } catch (error) {
       this.#listener.violated((error as Error).message);
     }
   }
 
-  /** Each guest's tape comes with what that guest says. */
-  #takeTaped(events: string, posted: unknown): void {
+  /** Each guest's replayLog comes with what that guest says. */
+  #takeWithEvents(events: string, posted: unknown): void {
     if (!isEventsText(events)) throw new PortViolation('malformed journal events');
     const messages = parsed(posted);
     const guest = messages[0]?.[0];
-    if (guest !== undefined) this.#listener.taped(guest, events);
+    if (guest !== undefined) this.#listener.onEvents(guest, events);
     for (const message of messages) {
       if (message[0] !== guest) throw new PortViolation('journal events of one guest with messages of another');
       this.#listener.receive(message);
@@ -96,8 +96,8 @@ export class SharedPort {
   }
 }
 
-const isTaped = (raw: unknown): raw is [events: string, posted: unknown] =>
+const hasEvents = (raw: unknown): raw is [events: string, posted: unknown] =>
   Array.isArray(raw) && raw.length === 2 && typeof raw[0] === 'string';
 
 const parsed = (posted: unknown): GuestMessage[] =>
-  isSeveral(posted) ? posted[0].map(parseGuestMessage) : [parseGuestMessage(posted)];
+  isBatch(posted) ? posted[0].map(parseGuestMessage) : [parseGuestMessage(posted)];

@@ -9,7 +9,7 @@
  */
 export type EventKind = 'r' | 't' | 'c' | 'd' | 'k';
 
-export interface TapeEvent {
+export interface JournalEvent {
   readonly call: number;
   readonly step: number;
   /** Of everything the guest's thread did before. */
@@ -19,21 +19,21 @@ export interface TapeEvent {
 }
 
 /** The same with the message that was taken. */
-export interface PlayedEvent extends TapeEvent {
+export interface ReplayEvent extends JournalEvent {
   /** Of HostMessage; null: none was. */
   readonly message: readonly unknown[] | null;
 }
 
 /** What a guest's thread is to live through again, and whether it goes on by itself then. */
-export interface TapeStart {
-  readonly events: readonly PlayedEvent[];
-  readonly thenLive: boolean;
+export interface ReplayStart {
+  readonly events: readonly ReplayEvent[];
+  readonly continuesLive: boolean;
   /** Whether the start of the guest wakes its first wait, as when this was recorded. */
-  readonly startWakes: boolean;
+  readonly wakesAtStart: boolean;
   /** Timers that were set before, and when they fire, in milliseconds since the Unix epoch. @default none */
   readonly sleeps?: readonly (readonly [timer: number, atMs: number])[];
   /** The host is told of timers that last so long. @default of none */
-  readonly tellsSleepsMs?: number | null;
+  readonly reportTimersMs?: number | null;
 }
 
 const HASH_CHARS = 8;
@@ -53,7 +53,7 @@ export function isEventsText(text: unknown): text is string {
 const event = /(\d+)\.(\d+):([0-9a-f]{8}):([rtcdk])([\w.-]*) /g;
 
 /** Precondition: {@link isEventsText}. */
-export function parseEvents(text: string): TapeEvent[] {
+export function parseEvents(text: string): JournalEvent[] {
   return [...text.matchAll(event)].map(([, call, step, hash, kind, value]) => ({
     call: Number(call),
     step: Number(step),

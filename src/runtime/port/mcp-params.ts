@@ -1,8 +1,14 @@
 import type { JsonValue } from '../../base/json.ts';
 import type { CheckedParam } from '../abi/chat-params.ts';
 import type { ErrnoName } from '../abi/errno.ts';
-import { isStringList, patternListProblem } from './pattern-list.ts';
-import { initialSession, isToolNaming, type SessionPolicy, type TaskPolicy } from './policy-layers.ts';
+import {
+  initialSession,
+  isStringList,
+  isToolNaming,
+  patternListProblem,
+  type SessionPolicy,
+  type TaskPolicy,
+} from './policy-layers.ts';
 
 export const mcpParamKeys = [
   'mcp.enabled',

@@ -1,16 +1,14 @@
-import type { JsonValue } from '../../base/json.ts';
-import { isJsonObject } from '../../base/json.ts';
+import { isJsonObject, type JsonValue } from '../../base/json.ts';
 import type { ErrnoName } from '../abi/errno.ts';
 import {
-  type GuestOwn,
-  type GuestTerms,
+  type GuestOwnSpec,
   MAX_OUTPUT_CHUNK,
   type PostedKind,
+  type SharedGuestTerms,
   type StandardStream,
 } from './guest-spec.ts';
-import { readWholeFrame } from './stream-frame.ts';
-import type { StreamEventKind } from './stream-window.ts';
-import type { Turns } from './turns.ts';
+import type { Turns } from './preemption.ts';
+import { readWholeFrame, type StreamEventKind } from './user-stream.ts';
 
 // What the host thread and the guest thread say to each other: plain data, so that a process could stand where the
 // worker stands. Every message names its guest, its call and the call on top of which it was made (0: none). On a thread
@@ -39,7 +37,7 @@ export interface GuestReport {
 }
 
 /** `name`: of a tool or a prompt, or the uri of a resource. */
-type AskedOfServer = readonly [session: number, serverId: string, name: string, args: string];
+type ServerRequest = readonly [session: number, serverId: string, name: string, args: string];
 
 export type GuestRequest =
   | readonly ['send', session: number, flags: number, delta: SessionDelta]
@@ -54,9 +52,9 @@ export type GuestRequest =
   | readonly ['mcp_list', serverId: string]
   | readonly ['mcp_list_resources', serverId: string]
   | readonly ['mcp_list_prompts', serverId: string]
-  | readonly ['mcp_call', ...AskedOfServer]
-  | readonly ['mcp_read_resource', ...AskedOfServer]
-  | readonly ['mcp_get_prompt', ...AskedOfServer]
+  | readonly ['mcp_call', ...ServerRequest]
+  | readonly ['mcp_read_resource', ...ServerRequest]
+  | readonly ['mcp_get_prompt', ...ServerRequest]
   | readonly ['mcp_registry', serverId: string | null]
   /** Open until it is closed; nothing answers it but what happens on the stream. The watch is of all streams. */
   | readonly ['stream_open', streamId: number, direction: number]
@@ -67,7 +65,7 @@ export type GuestRequest =
   | readonly ['stream_close']
   | readonly ['output', stream: StandardStream, bytes: Uint8Array<ArrayBuffer>]
   | readonly ['notice', text: string]
-  /** Nothing: what the tape has written comes with it. */
+  /** Nothing: what the replayLog has written comes with it. */
   | readonly ['journal']
   /** Of a guest that goes on after its journal: from here on it is new. */
   | readonly ['live']
@@ -88,7 +86,7 @@ export type ReplayState = (typeof replayStates)[number];
 export type GuestMessage = readonly [guest: number, call: number, parent: number, ...GuestRequest];
 
 /** Whether the guest's thread posted several messages together: a list of them, and nothing else. */
-export const isSeveral = (posted: unknown): posted is readonly [messages: readonly unknown[]] =>
+export const isBatch = (posted: unknown): posted is readonly [messages: readonly unknown[]] =>
   Array.isArray(posted) && posted.length === 1 && Array.isArray(posted[0]);
 
 /** An import that no host function stands behind; it answers ENOSYS in the type it has. */
@@ -141,25 +139,25 @@ export type HostReply =
   | readonly ['stream_gone']
   | readonly ['stream_event', streamId: number, kind: StreamEventKind]
   | GuestStart
-  | SharedThreadWord;
+  | SharedThreadMessage;
 
 /** What a guest begins with. */
 export type GuestStart = readonly ['start', core: CoreStart] | readonly ['start_component', component: ComponentStart];
 
 /** What is said only on a thread that guests share. */
-export type SharedThreadWord =
+export type SharedThreadMessage =
   /** To the thread: what guests may be started with, until it is to forget it. */
   | readonly ['module', key: number, start: GuestStart]
   | readonly ['forget_module', key: number]
-  | readonly ['terms', key: number, terms: GuestTerms]
+  | readonly ['terms', key: number, terms: SharedGuestTerms]
   | readonly ['forget_terms', key: number]
   /** Where so many of its guests count. */
   | readonly ['counters', block: number, counters: Float64Array<SharedArrayBuffer>]
   | readonly ['ping', ping: number]
-  | readonly ['open', guest: number, own: GuestOwn, terms: number, module: number, counters: number]
+  | readonly ['open', guest: number, own: GuestOwnSpec, terms: number, module: number, counters: number]
   /** To a guest: it is to end. */
   | readonly ['end']
-  /** The host has taken so much of the guest's output, or of its tape. */
+  /** The host has taken so much of the guest's output, or of its replayLog. */
   | readonly ['taken', what: PostedKind, amount: number];
 
 /** None of these is the last word on its call. */
@@ -179,7 +177,7 @@ export type HostMessage = readonly [guest: number, call: number, ...HostReply];
 export type HostPosted = HostMessage | readonly [messages: readonly HostMessage[]];
 
 /** Whether nothing more follows about the call. */
-export const isLastWord = (reply: HostReply): boolean => !interimReplies.has(reply[0]);
+export const isFinalReply = (reply: HostReply): boolean => !interimReplies.has(reply[0]);
 
 /** Thrown on a message that our own guest thread cannot have sent: the thread is not to be trusted any more. */
 export class PortViolation extends Error {
@@ -210,7 +208,7 @@ const isPairs = (value: unknown, first: (v: unknown) => boolean, second: (v: unk
 const anything = (value: unknown) => value !== undefined;
 
 const isOneText = ([text]: unknown[]) => isText(text);
-const isAskedOfServer = ([session, serverId, name, args]: unknown[]) =>
+const isServerRequest = ([session, serverId, name, args]: unknown[]) =>
   isI32(session) && isText(serverId) && isText(name) && isText(args);
 
 const requests: Readonly<Record<GuestRequest[0], (rest: unknown[]) => boolean>> = {
@@ -231,9 +229,9 @@ const requests: Readonly<Record<GuestRequest[0], (rest: unknown[]) => boolean>> 
   mcp_list: isOneText,
   mcp_list_resources: isOneText,
   mcp_list_prompts: isOneText,
-  mcp_call: isAskedOfServer,
-  mcp_read_resource: isAskedOfServer,
-  mcp_get_prompt: isAskedOfServer,
+  mcp_call: isServerRequest,
+  mcp_read_resource: isServerRequest,
+  mcp_get_prompt: isServerRequest,
   mcp_registry: ([serverId]) => serverId === null || isText(serverId),
   stream_open: ([streamId, direction]) => isCount(streamId) && (direction === 1 || direction === 2 || direction === 3),
   stream_watch: () => true,

@@ -1,12 +1,12 @@
 import { NO_FUNCTION_TABLE, WASI_MODULE } from '../abi/guest-module.ts';
-import { TURNS_MODULE } from '../port/turns.ts';
+import { PREEMPTION_MODULE } from '../port/preemption.ts';
 import type { Prepared } from './prepare.ts';
 
 /** What a guest imports, in the names of its form: `spear.cchat_send`, or `spear:host/cchat@1.0.0`. */
 export function importedNames(prepared: Prepared): string[] {
   if (prepared.kind === 'component') return [...prepared.imports];
   const imports = WebAssembly.Module.imports(prepared.module);
-  const own = prepared.turns === null ? imports : imports.filter(({ module }) => module !== TURNS_MODULE);
+  const own = prepared.turns === null ? imports : imports.filter(({ module }) => module !== PREEMPTION_MODULE);
   return own.map(({ module, name }) => `${module}.${name}`);
 }
 

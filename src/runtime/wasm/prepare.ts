@@ -3,7 +3,7 @@ import { type Call, calls, coreParams } from '../abi/calls.ts';
 import { ENTRIES, ModuleError, WASI_MODULE } from '../abi/guest-module.ts';
 import type { Limits } from '../port/limits.ts';
 import type { UnknownImport } from '../port/port.ts';
-import { TURNS_MODULE, type Turns } from '../port/turns.ts';
+import { PREEMPTION_MODULE, type Turns } from '../port/preemption.ts';
 import { boundMemory } from './bound-memory.ts';
 import type { PreparedComponent } from './component/component-stages.ts';
 import { type FunctionType, importTypes } from './import-types.ts';
@@ -93,7 +93,7 @@ async function compileWithTurns(bytes: Uint8Array): Promise<Compiled> {
 /** Without what makes it give way. */
 function importsOf(module: WebAssembly.Module, turns: Turns | null): WebAssembly.ModuleImport[] {
   const imports = WebAssembly.Module.imports(module);
-  return turns === null ? imports : imports.filter(({ module: from }) => from !== TURNS_MODULE);
+  return turns === null ? imports : imports.filter(({ module: from }) => from !== PREEMPTION_MODULE);
 }
 
 async function compile(bytes: Uint8Array): Promise<WebAssembly.Module> {

@@ -1,6 +1,6 @@
 import { createHash, createHmac } from 'node:crypto';
 import { canonicalJson, type JsonObject, type JsonValue } from '../../base/json.ts';
-import type { CallKind } from '../../runtime/port/call-kind.ts';
+import type { CallKind } from '../../runtime/port/policy-layers.ts';
 import type { StoreStamps } from './record-kind.ts';
 
 export const approvalDecisions = ['allow_once', 'allow_session', 'deny'] as const;

@@ -1,4 +1,4 @@
-import { patternLimits } from '../../runtime/port/pattern-list.ts';
+import { patternLimits } from '../../runtime/port/policy-layers.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { startOf } from '../../base/cut-text.ts';
 import { isJsonObject } from '../../base/json.ts';
 import { textProblem } from '../../base/text-problem.ts';
-import { patternProblem } from '../../runtime/port/pattern-list.ts';
+import { patternProblem } from '../../runtime/port/policy-layers.ts';
 import {
   approvalModes,
   connectionScopes,

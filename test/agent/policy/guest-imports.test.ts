@@ -16,7 +16,7 @@ function loadedFrom(entry: URL, loaded = new Set<string>()): Set<string> {
 
 it('session parameters are checked in the guest thread without loading a library', () => {
   const loaded = [...loadedFrom(new URL('../../../src/runtime/port/mcp-params.ts', import.meta.url))];
-  expect(loaded.some((module) => module.endsWith('/pattern-list.ts'))).toBe(true);
+  expect(loaded.some((module) => module.endsWith('/policy-layers.ts'))).toBe(true);
   expect(loaded.filter((module) => !module.startsWith('file:'))).toEqual([]);
 });
 

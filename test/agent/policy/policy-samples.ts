@@ -1,7 +1,12 @@
 import fc from 'fast-check';
 import type { RegistryView } from '../../../src/agent/policy/registry-view.ts';
-import type { SessionPolicy, TaskPolicy } from '../../../src/runtime/port/policy-layers.ts';
-import { initialSession, noLists, noToolSearch } from '../../../src/runtime/port/policy-layers.ts';
+import {
+  initialSession,
+  noLists,
+  noToolSearch,
+  type SessionPolicy,
+  type TaskPolicy,
+} from '../../../src/runtime/port/policy-layers.ts';
 import { sampleRecord } from '../../server/records/record-samples.ts';
 
 export function taskWith(fields: Partial<TaskPolicy> = {}): TaskPolicy {

@@ -2,7 +2,7 @@ import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { type JournalTestOptions, testJournals } from '../../../src/cli/replay-tests/test-journals.ts';
-import { NO_BLOCK, sealBlock } from '../../../src/runtime/durable/chain.ts';
+import { NO_BLOCK, sealBlock } from '../../../src/runtime/durable/blocks.ts';
 import { readJournal } from '../../../src/runtime/durable/read-journal.ts';
 import { runFixture } from '../../support/run-fixture.ts';
 import { fixture, RecordedCorpus } from './recorded-corpus.ts';

@@ -2,7 +2,7 @@
 import { writeSync } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { Terminal } from '../../../src/cli/terminal.ts';
-import { StdinReader } from '../../../src/runtime/host/stdin-reader.ts';
+import { StdinReader } from '../../../src/runtime/host/guest-stdio.ts';
 
 const terminal = new Terminal();
 const guest = new StdinReader(() => terminal.guestInput() as Readable);

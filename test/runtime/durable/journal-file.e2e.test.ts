@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { sealBlock } from '../../../src/runtime/durable/chain.ts';
+import { sealBlock } from '../../../src/runtime/durable/blocks.ts';
 import { readJournal } from '../../../src/runtime/durable/read-journal.ts';
 import { builtCommand } from '../../support/built-command.ts';
 

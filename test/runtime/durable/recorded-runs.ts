@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll } from 'vitest';
 import { openMcp, runGuest, scriptedBackend } from '../../../src/index.ts';
-import { sealBlock } from '../../../src/runtime/durable/chain.ts';
+import { sealBlock } from '../../../src/runtime/durable/blocks.ts';
 import type { JournalHeader } from '../../../src/runtime/durable/journal.ts';
 import { readJournal } from '../../../src/runtime/durable/read-journal.ts';
 import { fixture, tiny, withTiny } from '../../library/fixtures.ts';

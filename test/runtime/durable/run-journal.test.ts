@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { JournalWriter } from '../../../src/runtime/durable/journal-place.ts';
+import type { JournalWriter } from '../../../src/runtime/durable/journal-file.ts';
 import { RunJournal } from '../../../src/runtime/durable/run-journal.ts';
 
 it('records the start of a tool call after a stop, so that its outcome is unknown on resume [stop.runs]', () => {

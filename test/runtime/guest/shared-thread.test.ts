@@ -3,13 +3,13 @@ import { readFileSync } from 'node:fs';
 import { MessageChannel } from 'node:worker_threads';
 import { expect, it, onTestFinished } from 'vitest';
 import { sharedCounts } from '../../../src/runtime/guest/binding/hostcall-counts.ts';
-import { ThreadPort } from '../../../src/runtime/guest/hostcalls/thread-port.ts';
+import { ThreadPort } from '../../../src/runtime/guest/hostcalls/host-link.ts';
 import { SharedThread } from '../../../src/runtime/guest/shared-thread.ts';
-import type { GuestTerms } from '../../../src/runtime/port/guest-spec.ts';
+import type { SharedGuestTerms } from '../../../src/runtime/port/guest-spec.ts';
 import { parseEvents } from '../../../src/runtime/port/journal-events.ts';
 import { compileLimits } from '../../../src/runtime/port/limits.ts';
 import { disabledTask } from '../../../src/runtime/port/policy-layers.ts';
-import type { HostReply, SharedThreadWord } from '../../../src/runtime/port/port.ts';
+import type { HostReply, SharedThreadMessage } from '../../../src/runtime/port/port.ts';
 import { until } from '../../support/until.ts';
 
 const THREAD = 0;
@@ -18,33 +18,33 @@ const GUEST = 1;
 const CTL = 1;
 const wasm = readFileSync(new URL('../../../fixtures/c/test/clerk.wasm', import.meta.url));
 
-/** A thread that knows the clerk, which has a tape; what its guest says, and all that its tape has. */
+/** A thread that knows the clerk, which has a replayLog; what its guest says, and all that its replayLog has. */
 function threadWithClerk() {
   const { port1, port2: host } = new MessageChannel();
   onTestFinished(() => host.close());
   const turns = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });
   new SharedThread(new ThreadPort(port1), { turns, memoryBytes: 2 ** 32 });
   const said: unknown[] = [];
-  let tape = '';
+  let replayLog = '';
   host.on('message', (posted: unknown[]) => {
-    const isTaped = typeof posted[0] === 'string';
-    if (isTaped) tape += posted[0];
-    const message = (isTaped ? posted[1] : posted) as unknown[];
+    const hasEvents = typeof posted[0] === 'string';
+    if (hasEvents) replayLog += posted[0];
+    const message = (hasEvents ? posted[1] : posted) as unknown[];
     if (message[0] === GUEST) said.push(message[3]);
   });
-  const tell = (guest: number, call: number, ...word: SharedThreadWord | HostReply) =>
+  const tell = (guest: number, call: number, ...word: SharedThreadMessage | HostReply) =>
     host.postMessage([guest, call, ...word]);
-  const terms: GuestTerms = {
+  const terms: SharedGuestTerms = {
     ...{ args: ['clerk'], limits: compileLimits(), mcpTask: disabledTask, servesStreams: true, verbose: false },
   };
   tell(THREAD, 0, 'counters', 0, sharedCounts());
   tell(THREAD, 0, 'terms', 1, terms);
   tell(THREAD, 0, 'module', 1, ['start', { module: new WebAssembly.Module(wasm), unknownImports: [], turns: null }]);
   const open = () => {
-    const tape = { events: [], thenLive: true, startWakes: false };
-    tell(THREAD, 0, 'open', GUEST, { env: {}, tape, chance: null }, 1, 1, 0);
+    const replayLog = { events: [], continuesLive: true, wakesAtStart: false };
+    tell(THREAD, 0, 'open', GUEST, { env: {}, replay: replayLog, recordedValues: null }, 1, 1, 0);
   };
-  const places = () => parseEvents(tape).map(({ call, step, kind, value }) => `${call}.${step} ${kind}${value}`);
+  const places = () => parseEvents(replayLog).map(({ call, step, kind, value }) => `${call}.${step} ${kind}${value}`);
   return { host, tell, open, said, places };
 }
 

@@ -1,7 +1,6 @@
 import { parse } from '@bytecodealliance/jco-transpile/wasm-tools';
 import { expect, it, onTestFinished } from 'vitest';
-import { GuestThreads } from '../../../src/runtime/host/guest-threads.ts';
-import { seatingOf } from '../../../src/runtime/host/seating.ts';
+import { GuestThreads, schedulerOf } from '../../../src/runtime/host/guest-threads.ts';
 import type { SharedGuestThread } from '../../../src/runtime/host/shared-guest-thread.ts';
 import { compileLimits } from '../../../src/runtime/port/limits.ts';
 import { disabledTask } from '../../../src/runtime/port/policy-layers.ts';
@@ -27,22 +26,22 @@ async function rewritten(run: string): Promise<PreparedModule> {
 function open(turnMs: number) {
   const threads = new GuestThreads({ threads: 1 });
   onTestFinished(() => threads.close());
-  const seating = seatingOf(threads);
+  const scheduler = schedulerOf(threads);
   const limits = compileLimits({ turn_ms: turnMs });
   const lost = new Map<string, string>();
   const place = async (digest: string, run: string) => {
     const spec = {
       ...{ args: [], env: {}, limits, mcpTask: disabledTask },
-      ...{ servesStreams: false, verbose: false, tape: null, chance: null },
+      ...{ servesStreams: false, verbose: false, replay: null, recordedValues: null },
     };
     const listener = {
       receive: () => {},
-      taped: null,
+      onEvents: null,
       lost: ({ message }: { message: string }) => void lost.set(digest, message),
     };
-    return seating.seat('default', { spec, prepared: await rewritten(run), digest, listener });
+    return scheduler.seat('default', { spec, prepared: await rewritten(run), digest, listener });
   };
-  const isQuarantined = async (digest: string) => seating.refusal(await rewritten(SLEEPS), digest) !== null;
+  const isQuarantined = async (digest: string) => scheduler.refusal(await rewritten(SLEEPS), digest) !== null;
   return { place, lost, isQuarantined };
 }
 

@@ -1,7 +1,6 @@
 import { parse } from '@bytecodealliance/jco-transpile/wasm-tools';
 import { expect, it, onTestFinished } from 'vitest';
-import { GuestThreads } from '../../../src/runtime/host/guest-threads.ts';
-import { seatingOf } from '../../../src/runtime/host/seating.ts';
+import { GuestThreads, schedulerOf } from '../../../src/runtime/host/guest-threads.ts';
 import { compileLimits } from '../../../src/runtime/port/limits.ts';
 import { disabledTask } from '../../../src/runtime/port/policy-layers.ts';
 import { until } from '../../support/until.ts';
@@ -11,25 +10,25 @@ const limits = compileLimits({ turn_ms: 30_000 });
 it('what a guest on a shared thread has computed is its own alone [approval.clocks]', async () => {
   const threads = new GuestThreads({ threads: 1 });
   onTestFinished(() => threads.close());
-  const seating = seatingOf(threads);
+  const scheduler = schedulerOf(threads);
   const seat = async (run: string) => {
     const wasm = await parse(`(module (import "spear" "sleep_ms" (func $sleep (param i32)))
       (memory (export "memory") 1) (func (export "run") (result i32) ${run} (i32.const 0)))`);
     const spec = {
       ...{ args: [], env: {}, limits, mcpTask: disabledTask },
-      ...{ servesStreams: false, verbose: false, tape: null, chance: null, underway: null },
+      ...{ servesStreams: false, verbose: false, replay: null, recordedValues: null, underway: null },
       output: { stdout: null, stderr: null },
     };
-    const guest = seating.reserve({
+    const guest = scheduler.reserve({
       namespace: 'default',
       wasm,
       unshareable: null,
       spec: () => spec,
-      aloneSpec: () => spec,
+      dedicatedSpec: () => spec,
     });
-    guest.listen({ receive: () => {}, taped: null, lost: () => {} });
+    guest.listen({ receive: () => {}, onEvents: null, lost: () => {} });
     const options = { limits, allowUnknownImports: false, componentCache: null, onNotice: () => {} };
-    await guest.start(await seating.prepare(wasm, options));
+    await guest.start(await scheduler.prepare(wasm, options));
     return guest;
   };
   const waits = await seat('(call $sleep (i32.const 1000000))');

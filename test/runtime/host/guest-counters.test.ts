@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { calls } from '../../../src/runtime/abi/calls.ts';
 import { COMPUTED_AT, COUNTERS } from '../../../src/runtime/guest/binding/hostcall-counts.ts';
 import { GuestCounters } from '../../../src/runtime/host/guest-counters.ts';
-import { COUNTER_GUESTS } from '../../../src/runtime/port/thread-spec.ts';
+import { COUNTER_GUESTS } from '../../../src/runtime/port/guest-spec.ts';
 
 it('each guest has its own counters, of which the next one in its place sees nothing', () => {
   const blocks: Float64Array[] = [];

@@ -37,13 +37,13 @@ function open(options: GuestThreadsOptions = { threads: 1 }) {
   onTestFinished(() => threads.close());
   const run = async (wasm: Uint8Array | Promise<Uint8Array>, more: Partial<RunOptions> = {}) =>
     runGuest({ wasm: await wasm, threads, output: () => {}, limits: PATIENT, ...more });
-  const seated = () => threads.threads.reduce((sum, { guests }) => sum + guests, 0);
-  return { threads, run, seated };
+  const placed = () => threads.threads.reduce((sum, { guests }) => sum + guests, 0);
+  return { threads, run, placed };
 }
 
 describe('guests that share a thread', () => {
   it('take turns: while two spin a third begins and ends, and each is ended at its own end [threads.turns]', async () => {
-    const { run, seated } = open();
+    const { run, placed } = open();
     const ends: string[] = [];
     const spin = async (name: string, more: Partial<RunOptions>) => {
       const { reason, isolation } = await run(spinning(), more);
@@ -52,7 +52,7 @@ describe('guests that share a thread', () => {
     };
     const stops = [new AbortController(), new AbortController()];
     const [first, second] = stops.map(({ signal }, at) => spin(`spins ${at}`, { signal }));
-    await until(() => seated() === 2, 'two to be seated');
+    await until(() => placed() === 2, 'two to be placed');
     expect(await run(answering(7))).toMatchObject({ reason: 'exit', exitCode: 7, isolation: { kind: 'shared' } });
     expect(await spin('at its deadline', { limits: { ...PATIENT, timeout_ms: 1_000 } })).toEqual([
       'deadline',
@@ -69,27 +69,27 @@ describe('guests that share a thread', () => {
   });
 
   it('are ended alone where they wait, and the others wait on [threads.end]', async () => {
-    const { run, seated } = open();
+    const { run, placed } = open();
     const stops = Array.from({ length: 20 }, () => new AbortController());
     const wasm = await waiting();
     const runs = stops.map(({ signal }) => run(wasm, { signal }));
-    await until(() => seated() === 20, 'all to be seated');
+    await until(() => placed() === 20, 'all to be placed');
     stops[3]?.abort();
     expect((await runs[3])?.reason).toBe('interrupted');
-    expect(seated()).toBe(19);
+    expect(placed()).toBe(19);
     for (const stop of stops) stop.abort();
     expect(new Set((await Promise.all(runs)).map(({ reason }) => reason))).toEqual(new Set(['interrupted']));
-    expect(seated()).toBe(0);
+    expect(placed()).toBe(0);
   });
 
   it('cannot swallow their end [threads.end]', async () => {
-    const { run, seated } = open();
+    const { run, placed } = open();
     const stop = new AbortController();
     const stubborn = module(
       `(local $n i32) loop $l try i32.const 1000000 call $sleep catch_all end br $l end i32.const 0`,
     );
     const ended = run(stubborn, { signal: stop.signal });
-    await until(() => seated() === 1, 'it to be seated');
+    await until(() => placed() === 1, 'it to be placed');
     stop.abort();
     expect((await ended).reason).toBe('interrupted');
   });
@@ -115,12 +115,12 @@ describe('guests that share a thread', () => {
   it('wait for a slow reader of their output without holding up the others [threads.output]', async () => {
     const { run } = open();
     let taken = 0;
-    const { promise: mayGoOn, resolve: goOn } = Promise.withResolvers<void>();
+    const { promise: isResumable, resolve: goOn } = Promise.withResolvers<void>();
     const slow = new Writable({
       highWaterMark: 1,
       write(chunk: Buffer, _encoding, done) {
         taken += chunk.byteLength;
-        void mayGoOn.then(() => done());
+        void isResumable.then(() => done());
       },
     });
     const rounds = 400; // of 16 KiB: more than there is room for
@@ -137,28 +137,28 @@ describe('guests that share a thread', () => {
   });
 
   it('of two namespaces are on two threads [threads.namespaces]', async () => {
-    const { threads, run, seated } = open({ threads: 4 });
+    const { threads, run, placed } = open({ threads: 4 });
     const stop = new AbortController();
     const wasm = await waiting();
     const runs = ['one', 'two', 'one', 'two', 'one', 'one', 'one'].map((namespace) =>
       run(wasm, { namespace, signal: stop.signal }),
     );
-    await until(() => seated() === 7, 'all to be seated');
+    await until(() => placed() === 7, 'all to be placed');
     const spaces = threads.threads.map(({ namespace, guests }) => `${namespace} ${guests > 0}`);
     expect(new Set(spaces)).toEqual(new Set(['one true', 'two true']));
     stop.abort();
     await Promise.all(runs);
   });
 
-  it('are seated in turn where a thread is full, and those of another namespace get the thread that is left', async () => {
-    const { run, seated } = open({ threads: 1, guestsPerThread: 2 });
+  it('are placed in turn where a thread is full, and those of another namespace get the thread that is left', async () => {
+    const { run, placed } = open({ threads: 1, guestsPerThread: 2 });
     const stop = new AbortController();
     const wasm = await waiting();
     const runs = Array.from({ length: 2 }, () => run(wasm, { signal: stop.signal }));
-    await until(() => seated() === 2, 'two to be seated');
+    await until(() => placed() === 2, 'two to be placed');
     const third = run(answering(3));
     const other = run(answering(4), { namespace: 'other' });
-    expect(seated()).toBe(2);
+    expect(placed()).toBe(2);
     stop.abort();
     expect((await third).exitCode).toBe(3);
     expect((await other).exitCode).toBe(4);
@@ -166,10 +166,10 @@ describe('guests that share a thread', () => {
   });
 
   it('are lost with their threads, also those that wait for room', async () => {
-    const { threads, run, seated } = open({ threads: 1, guestsPerThread: 1 });
+    const { threads, run, placed } = open({ threads: 1, guestsPerThread: 1 });
     const wasm = await waiting();
     const runs = [run(wasm), run(wasm)];
-    await until(() => seated() === 1, 'the first to be seated');
+    await until(() => placed() === 1, 'the first to be placed');
     await threads.close();
     expect((await Promise.all(runs)).map(({ reason }) => reason)).toEqual(['lost', 'lost']);
   });
@@ -177,9 +177,9 @@ describe('guests that share a thread', () => {
 
 describe('a guest that holds its thread', () => {
   it('loses it, the others are told that it was not their fault, and its module gets threads of its own [threads.quarantine]', async () => {
-    const { run, seated } = open();
+    const { run, placed } = open();
     const neighbour = run(waiting());
-    await until(() => seated() === 1, 'the neighbour to be seated');
+    await until(() => placed() === 1, 'the neighbour to be placed');
     const held = await holding();
     const limits = { turn_ms: 50 };
     expect(await run(held, { limits })).toMatchObject({
@@ -198,7 +198,7 @@ describe('a guest that holds its thread', () => {
   });
 
   it('and its neighbours go on from their journals [threads.quarantine]', async () => {
-    const { run, seated } = open();
+    const { run, placed } = open();
     const folder = mkdtempSync(join(tmpdir(), 'spear-threads-'));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const file = join(folder, 'run.journal');
@@ -211,7 +211,7 @@ describe('a guest that holds its thread', () => {
     const take = (_stream: string, bytes: Uint8Array) => void output.push(Buffer.from(bytes).toString());
     const neighbour = run(wasm, { journal: { file }, output: take, stdin: () => new PassThrough() });
     await until(() => output.length === 1, 'what it says first');
-    expect(seated()).toBe(1);
+    expect(placed()).toBe(1);
     await run(holding(), { limits: { turn_ms: 50 } });
     expect((await neighbour).reason).toBe('lost');
     const stdin = () => Readable.from([Buffer.from('nine more')]);

@@ -1,10 +1,10 @@
 import { MessageChannel, type Worker } from 'node:worker_threads';
 import { expect, it, onTestFinished, vi } from 'vitest';
+import type { PreemptionClock } from '../../../src/runtime/host/preemption-clock.ts';
 import { SharedGuestThread } from '../../../src/runtime/host/shared-guest-thread.ts';
-import type { TurnClock } from '../../../src/runtime/host/turn-clock.ts';
+import { preemptionWords } from '../../../src/runtime/port/guest-spec.ts';
 import { compileLimits } from '../../../src/runtime/port/limits.ts';
 import { disabledTask } from '../../../src/runtime/port/policy-layers.ts';
-import { turnsAt } from '../../../src/runtime/port/thread-spec.ts';
 import type { PreparedModule } from '../../../src/runtime/wasm/prepare.ts';
 
 const { fail, boot } = vi.hoisted(() => {
@@ -25,26 +25,26 @@ const empty = new WebAssembly.Module(Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0))
 const prepared: PreparedModule = { kind: 'core', module: empty, unknownImports: [], turns: null, unshareable: null };
 
 it('a thread that ends by a system error quarantines no module, and each guest has the error', async () => {
-  const blamed: string[] = [];
+  const quarantined: string[] = [];
   const thread = new SharedGuestThread({
     ...{ namespace: 'default', memoryBytes: 1, changed: () => {}, idle: () => {} },
-    clock: { watch: () => () => {} } as unknown as TurnClock,
-    blamed: (digest) => void blamed.push(digest),
+    clock: { watch: () => () => {} } as unknown as PreemptionClock,
+    quarantined: (digest) => void quarantined.push(digest),
   });
   onTestFinished(() => thread.close());
   const spec = {
     ...{ args: [], env: {}, limits: compileLimits({}), mcpTask: disabledTask },
-    ...{ servesStreams: false, verbose: false, tape: null, chance: null },
+    ...{ servesStreams: false, verbose: false, replay: null, recordedValues: null },
   };
   const losses = ['one', 'two'].map(
     (digest) =>
       new Promise((lost) => {
-        thread.open({ spec, prepared, digest, listener: { receive: () => {}, taped: null, lost } });
+        thread.open({ spec, prepared, digest, listener: { receive: () => {}, onEvents: null, lost } });
       }),
   );
-  Atomics.store(new Int32Array(thread.turns.buffer), turnsAt.holder, 1);
+  Atomics.store(new Int32Array(thread.turns.buffer), preemptionWords.holder, 1);
   fail(Object.assign(new Error('EMFILE: too many open files'), { code: 'EMFILE' }));
   const failure = { reason: 'internal', systemError: 'EMFILE' };
   expect(await Promise.all(losses)).toMatchObject([failure, failure]);
-  expect(blamed).toEqual([]);
+  expect(quarantined).toEqual([]);
 });

@@ -1,5 +1,5 @@
 import { ModuleError } from '../../../src/runtime/abi/guest-module.ts';
-import { evaluateGlue } from '../../../src/runtime/guest/component/evaluate-glue.ts';
+import { evaluateGlue } from '../../../src/runtime/guest/component/glue.ts';
 import { type TranspileRequest, transpile } from '../../../src/runtime/wasm/component/transpile.ts';
 import { readCorpus } from '../binaries/corpus.ts';
 import { mutateInThread } from '../binaries/modules-thread.ts';

@@ -1,13 +1,18 @@
 import { canonicalJson, isJsonObject, type JsonObject, parseJson } from '../../../base/json.ts';
-import type { LastMessage, ModelAnswered, ModelAsked, TimedRecord } from '../../../runtime/durable/journal.ts';
+import type {
+  LastMessage,
+  ModelRequestRecord,
+  ModelResponseRecord,
+  TimedRecord,
+} from '../../../runtime/durable/journal.ts';
 import { callsOf, type ModelCall, messageOf } from '../../../server/timeline/answer-shown.ts';
 import { messageText } from './message-text.ts';
 import type { Script, ScriptMatchers, ScriptReply, ScriptTurn } from './script-schema.ts';
 
 /** A request of a run, and the answer to it; null: none came. */
 export interface RecordedTurn {
-  readonly asked: ModelAsked;
-  readonly answered: ModelAnswered | null;
+  readonly asked: ModelRequestRecord;
+  readonly answered: ModelResponseRecord | null;
 }
 
 const roles: ReadonlySet<string> = new Set(['system', 'developer', 'user', 'assistant', 'tool']);
@@ -44,7 +49,11 @@ export function turnsOf(records: readonly TimedRecord[]): RecordedTurn[] {
   return [...turns.values()];
 }
 
-function scriptTurn(asked: ModelAsked, { body, error }: ModelAnswered, before: readonly ModelCall[]): ScriptTurn {
+function scriptTurn(
+  asked: ModelRequestRecord,
+  { body, error }: ModelResponseRecord,
+  before: readonly ModelCall[],
+): ScriptTurn {
   const when = matchers(asked.last, before);
   const answer = error === undefined ? { reply: replyOf(body ?? {}) } : { error: errorOf(error) };
   return when === null ? answer : { when, ...answer };
@@ -58,7 +67,7 @@ function matchers(last: LastMessage | undefined, before: readonly ModelCall[]): 
 }
 
 /** What the model wanted in the turn before, of the same send. */
-function callsBefore(turns: readonly RecordedTurn[], { call, n }: ModelAsked): ModelCall[] {
+function callsBefore(turns: readonly RecordedTurn[], { call, n }: ModelRequestRecord): ModelCall[] {
   const before = turns.find(({ asked }) => asked.call === call && asked.n === n - 1);
   return callsOf(messageOf(before?.answered?.body));
 }
@@ -96,7 +105,11 @@ function usageOf({ usage }: JsonObject): ScriptReply['usage'] | null {
 }
 
 /** A script fails by the status of an answer; a failure of another kind becomes the one that is nearest to it. */
-function errorOf({ code, message, retryable }: NonNullable<ModelAnswered['error']>): NonNullable<ScriptTurn['error']> {
+function errorOf({
+  code,
+  message,
+  retryable,
+}: NonNullable<ModelResponseRecord['error']>): NonNullable<ScriptTurn['error']> {
   const said = saidStatus.exec(message);
   const status = said === null ? (statusOfCode.get(code) ?? (retryable ? 503 : 400)) : Number(said[1]);
   return { status, message: said === null ? message : message.slice(said.index + said[0].length) };

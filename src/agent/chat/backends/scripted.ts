@@ -6,7 +6,7 @@ import { errorCode, errorText } from '../../../base/error-text.ts';
 import { canonicalJson, isJsonObject, type JsonObject } from '../../../base/json.ts';
 import { toldWhile, untold, type Waiting } from '../../../base/waiting.ts';
 import type { ReadTextFile } from '../../../config/config-file.ts';
-import type { ModelAnswered, ModelAsked, TimedRecord } from '../../../runtime/durable/journal.ts';
+import type { ModelRequestRecord, ModelResponseRecord, TimedRecord } from '../../../runtime/durable/journal.ts';
 import { type AnswerDeltas, type AskedBy, BackendError, type ChatBackend, type ChatRequest } from '../backend.ts';
 import { BackendFailures } from './failures.ts';
 import { turnsOf } from './journal-script.ts';
@@ -92,7 +92,7 @@ class ScriptedBackend implements ChatBackend {
     }
   }
 
-  #gives(turn: ScriptTurn, { body, error }: ModelAnswered): boolean {
+  #gives(turn: ScriptTurn, { body, error }: ModelResponseRecord): boolean {
     if (turn.error !== undefined) {
       return error?.message === this.#failures.refused(turn.error.status, turn.error.message).message;
     }
@@ -172,7 +172,7 @@ function holds(when: ScriptMatchers | undefined, request: ChatRequest): boolean 
 }
 
 /** Whether the matchers can have held for a recorded request. */
-function mayHold(when: ScriptMatchers | undefined, { last, messages }: ModelAsked): boolean {
+function mayHold(when: ScriptMatchers | undefined, { last, messages }: ModelRequestRecord): boolean {
   if (when === undefined) return true;
   const { role, tool_call_id: id, text } = last ?? {};
   if (when.role !== undefined && role !== undefined && when.role !== role) return false;

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { untilAborted } from '../../../base/abort.ts';
 import { backoffMs } from '../../../base/backoff.ts';
-import type { CallKind } from '../../../runtime/port/call-kind.ts';
+import type { CallKind } from '../../../runtime/port/policy-layers.ts';
 import type { McpServerRecord } from '../../../server/records/record.ts';
 import { sameConnection } from '../../../server/records/record-compare.ts';
 import { McpBudgetError, McpConnectionError, McpError, toToolError } from './errors.ts';

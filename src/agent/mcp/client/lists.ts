@@ -1,6 +1,6 @@
 import { untilAborted } from '../../../base/abort.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../base/json.ts';
-import type { CallKind } from '../../../runtime/port/call-kind.ts';
+import type { CallKind } from '../../../runtime/port/policy-layers.ts';
 import { redactStrings } from '../../../server/secrets/redactor.ts';
 import { McpArgumentsError, McpBudgetError, McpError, McpTimeoutError, McpToolError } from './errors.ts';
 import type { PoolLimits } from './pool-options.ts';

@@ -8,7 +8,7 @@ import type {
   VersionNegotiationOptions,
 } from '@modelcontextprotocol/client';
 import type { JsonObject } from '../../../base/json.ts';
-import type { CallKind } from '../../../runtime/port/call-kind.ts';
+import type { CallKind } from '../../../runtime/port/policy-layers.ts';
 import type { HttpClient } from '../../../server/egress/http-client.ts';
 import type { McpServerRecord } from '../../../server/records/record.ts';
 import type { SecretSource } from '../../../server/secrets/secret-source.ts';

@@ -1,5 +1,5 @@
 import { toldWhile, type Wait, type Waiting } from '../../../base/waiting.ts';
-import type { CallKind } from '../../../runtime/port/call-kind.ts';
+import type { CallKind } from '../../../runtime/port/policy-layers.ts';
 import type { McpServerRecord } from '../../../server/records/record.ts';
 import { pinProblem } from '../../policy/record-checks.ts';
 import { CallQueue } from './call-queue.ts';

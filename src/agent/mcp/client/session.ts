@@ -1,6 +1,6 @@
 import type { Client, ProtocolEra } from '@modelcontextprotocol/client';
 import type { JsonObject } from '../../../base/json.ts';
-import type { CallKind } from '../../../runtime/port/call-kind.ts';
+import type { CallKind } from '../../../runtime/port/policy-layers.ts';
 import type { Redact } from '../../../server/secrets/redactor.ts';
 import { anyObject, type CallSender, type LibraryCalls, NO_LIBRARY_TIMEOUT_MS } from './call-sender.ts';
 import type { ServerQuestions } from './elicitation/server-questions.ts';

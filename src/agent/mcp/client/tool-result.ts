@@ -1,6 +1,6 @@
 import { cutText, unitsThatFit } from '../../../base/cut-text.ts';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../../../base/json.ts';
-import type { CallKind } from '../../../runtime/port/call-kind.ts';
+import type { CallKind } from '../../../runtime/port/policy-layers.ts';
 import { type Redact, redactStrings } from '../../../server/secrets/redactor.ts';
 import { type McpError, McpOutputError, McpSchemaError, McpToolError, type ToolError, toToolError } from './errors.ts';
 

@@ -2,9 +2,9 @@ import { type Call, type CallName, FRAME_BYTES, LOG_BYTES, NAME_BYTES, type Text
 import type { Failure } from '../../abi/errno.ts';
 import type { GuestMemory } from '../../abi/memory.ts';
 import type { Limits } from '../../port/limits.ts';
+import type { CancellationScope } from '../cancellation-scope.ts';
 import type { GuestState } from '../hostcalls/guest-state.ts';
 import type { Body, HostcallTable } from '../hostcalls/table.ts';
-import type { Leash } from '../leash.ts';
 
 /** What a handler gives, and what it may give later. */
 export type Value = number | Body | Failure | bigint | undefined;
@@ -20,7 +20,7 @@ export interface Binding {
   /** Calls made so far, by row of the table. */
   readonly counts: Float64Array;
   /** @default null: the guest has its thread for itself */
-  readonly leash?: Leash | null;
+  readonly scope?: CancellationScope | null;
 }
 
 type Delivered = number | bigint | undefined;

@@ -1,16 +1,14 @@
 import { errno } from '../../abi/errno.ts';
 import { ModuleError } from '../../abi/guest-module.ts';
 import type { ComponentStart, GuestEnding } from '../../port/port.ts';
-import { TURNS_MODULE } from '../../port/turns.ts';
+import { PREEMPTION_MODULE } from '../../port/preemption.ts';
 import type { CoreGuest } from '../core/instance.ts';
-import { describeTrap } from '../core/trap.ts';
 import type { GuestState, ToolRunner } from '../hostcalls/guest-state.ts';
 import type { HostcallTable } from '../hostcalls/table.ts';
-import { throwUncatchable } from '../uncatchable.ts';
+import { describeTrap, throwTrap } from '../trap.ts';
 import { hostInterface, withoutVersion } from './calls.ts';
-import { type ComponentExports, evaluateGlue } from './evaluate-glue.ts';
 import { instantiateInFastLane } from './fast-lane.ts';
-import { glueInterface } from './glue-imports.ts';
+import { type ComponentExports, evaluateGlue, glueInterface } from './glue.ts';
 import { preview2 } from './wasi/preview2.ts';
 import type { StdinSource } from './wasi/streams.ts';
 
@@ -35,7 +33,7 @@ export async function runComponent(
   let exitCode: number | undefined;
   const exit = (code: number): never => {
     exitCode = code;
-    return throwUncatchable();
+    return throwTrap();
   };
   state.runTool = handsBack(state);
 
@@ -60,19 +58,19 @@ export async function runComponent(
   }
 
   async function instantiate(): Promise<ComponentExports> {
-    const { table, leash } = guest;
+    const { table, scope } = guest;
     const newMemory = () => guest.newMemory();
-    const lane = { table, newMemory, guest: state, counts, leash, turnImports: turnImports() };
+    const lane = { table, newMemory, guest: state, counts, scope, preemptionImports: preemptionImports() };
     return evaluateGlue(component.glue)(coreModule, linkImports(), (module, imports) =>
       component.fastLane ? instantiateInFastLane(lane, module, imports) : new WebAssembly.Instance(module, imports),
     );
   }
 
-  function turnImports(): (module: WebAssembly.Module) => WebAssembly.Imports {
+  function preemptionImports(): (module: WebAssembly.Module) => WebAssembly.Imports {
     const turns = new Map([...component.turns].map(([name, found]) => [coreModule(name), found]));
     return (module) => {
       const found = turns.get(module);
-      return found === undefined ? {} : { [TURNS_MODULE]: guest.giveWay.imports(found.memory) };
+      return found === undefined ? {} : { [PREEMPTION_MODULE]: guest.yieldPoints.imports(found.memory) };
     };
   }
 
@@ -89,11 +87,11 @@ export async function runComponent(
       args,
       env,
       output,
-      chance: state.chance,
+      sources: state.sources,
       stdin,
       exit,
       maxListBytes: state.limits.memory_bytes,
-      leash: guest.leash,
+      scope: guest.scope,
     });
     const served: Record<string, unknown> = Object.create(null);
     for (const name of component.imports) {

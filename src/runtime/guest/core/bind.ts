@@ -15,9 +15,9 @@ import {
   u32,
   type Value,
 } from '../binding/marshal.ts';
+import { suspending } from '../cancellation-scope.ts';
 import { RECORD_BYTES } from '../hostcalls/epoll.ts';
 import type { HostcallTable } from '../hostcalls/table.ts';
-import { suspending } from '../leash.ts';
 
 const EFAULT = fail.EFAULT.returned;
 const ENOSPC = fail.ENOSPC.returned;
@@ -44,7 +44,7 @@ export function bindCoreImports(table: HostcallTable, binding: Binding): (name: 
     const shape = coreShapes[shapeName(row)];
     if (!shape) throw new Error(`no core adapter for the parameters of ${row.name}`);
     const bound = shape(handler, binding, handover, index, row);
-    return row.mode === 'suspending' ? suspending(binding.leash ?? null, bound) : bound;
+    return row.mode === 'suspending' ? suspending(binding.scope ?? null, bound) : bound;
   };
 }
 

@@ -2,18 +2,16 @@ import { wasiErrno } from '../../abi/errno.ts';
 import { ENTRIES, NO_FUNCTION_TABLE, WASI_MODULE } from '../../abi/guest-module.ts';
 import type { GuestMemory } from '../../abi/memory.ts';
 import type { CoreStart, GuestEnding, UnknownImport } from '../../port/port.ts';
-import { START_EXPORT, TURNS_MODULE } from '../../port/turns.ts';
-import type { TurnTaking } from '../guest-turns.ts';
+import { PREEMPTION_MODULE, START_EXPORT } from '../../port/preemption.ts';
+import type { CancellationScope } from '../cancellation-scope.ts';
 import type { GuestState, ToolRunner } from '../hostcalls/guest-state.ts';
 import type { Output } from '../hostcalls/output.ts';
 import type { HostcallTable } from '../hostcalls/table.ts';
-import type { Leash } from '../leash.ts';
-import { throwUncatchable } from '../uncatchable.ts';
+import type { YieldPoints } from '../scheduler.ts';
+import { describeTrap, throwTrap } from '../trap.ts';
 import { preview1 } from '../wasi/preview1.ts';
-import { abortImport } from './assemblyscript.ts';
 import { bindCoreImports } from './bind.ts';
 import { CoreToolRunner, functionTable } from './tool-runner.ts';
-import { describeTrap } from './trap.ts';
 
 export interface CoreGuest {
   readonly args: readonly string[];
@@ -26,8 +24,8 @@ export interface CoreGuest {
   /** What its calls do. */
   readonly table: HostcallTable;
   /** Null: the guest has its thread for itself. */
-  readonly leash: Leash | null;
-  readonly giveWay: TurnTaking;
+  readonly scope: CancellationScope | null;
+  readonly yieldPoints: YieldPoints;
   newMemory(): GuestMemory;
   readStdin(maxBytes: number): Promise<Uint8Array>;
 }
@@ -78,12 +76,12 @@ class CoreRun {
   #instantiate({ module, unknownImports, turns }: CoreStart): Exports {
     const guest = this.#guest;
     const memory = this.#memory;
-    const { counts, leash } = guest;
-    const spear = bindCoreImports(guest.table, { guest: guest.state, memory, counts, leash });
+    const { counts, scope } = guest;
+    const spear = bindCoreImports(guest.table, { guest: guest.state, memory, counts, scope });
     let wasi: ReturnType<typeof preview1> | undefined;
-    const turnTaking = turns === null ? undefined : guest.giveWay.imports(turns.memory);
+    const turnTaking = turns === null ? undefined : guest.yieldPoints.imports(turns.memory);
     const imports = linkImports(module, unknownImports, (from, name) => {
-      if (from === TURNS_MODULE && turnTaking !== undefined) return own(turnTaking, name);
+      if (from === PREEMPTION_MODULE && turnTaking !== undefined) return own(turnTaking, name);
       if (from === 'spear') return spear(name);
       if (from === WASI_MODULE) {
         wasi ??= this.#wasi();
@@ -95,20 +93,20 @@ class CoreRun {
   }
 
   #wasi(): ReturnType<typeof preview1> {
-    const { args, env, output, leash, state } = this.#guest;
+    const { args, env, output, scope, state } = this.#guest;
     return preview1({
-      ...{ args, env, output, leash, chance: state.chance, memory: this.#memory },
+      ...{ args, env, output, scope, sources: state.sources, memory: this.#memory },
       readStdin: (maxBytes) => this.#guest.readStdin(maxBytes),
       exit: (code) => {
         this.#exitCode = code;
-        return throwUncatchable();
+        return throwTrap();
       },
     });
   }
 
   #openTools(): CoreToolRunner {
     if (this.#exports === null) throw new Error('a tool was called before the instance existed');
-    const isEnding = () => this.#exitCode !== null || this.#guest.leash?.ended === true;
+    const isEnding = () => this.#exitCode !== null || this.#guest.scope?.ended === true;
     const notice = (text: string) => this.#guest.state.notice(text);
     this.#tools ??= new CoreToolRunner(this.#memory, functionTable(this.#exports), isEnding, notice);
     return this.#tools;
@@ -116,10 +114,10 @@ class CoreRun {
 
   /** As the engine would have: no pointer is valid yet, and no call can wait; only that others have their turns. */
   async #start(section: WebAssembly.GuestFunction): Promise<void> {
-    const { leash } = this.#guest;
-    if (leash) leash.mayWait = false;
+    const { scope } = this.#guest;
+    if (scope) scope.canSuspend = false;
     await WebAssembly.promising(section)();
-    if (leash) leash.mayWait = true;
+    if (scope) scope.canSuspend = true;
   }
 
   /** A guest rarely notices that the model's calls of its tools failed: a run without tools must not look like a good one. */
@@ -167,4 +165,23 @@ function missing(unknown: readonly UnknownImport[], module: string, name: string
   if (module === WASI_MODULE) return () => wasiErrno.NOSYS;
   const result = unknown.find((found) => found.module === module && found.name === name)?.result;
   return () => (result === 'i64' ? BigInt(ENOSYS) : ENOSYS);
+}
+
+const MAX_TEXT_BYTES = 4096;
+
+/** `env.abort`, which AssemblyScript imports unless told otherwise: it says where, then traps. */
+export function abortImport(memory: GuestMemory, output: Output) {
+  return (message: number, file: number, line: number, column: number): never => {
+    const where = `${readString(memory, file) || 'unknown file'}:${line}:${column}`;
+    output.write('stderr', Buffer.from(`abort: ${readString(memory, message) || 'no message'} at ${where}\n`));
+    return throwTrap();
+  };
+}
+
+/** An AssemblyScript string is UTF-16 with its byte length four bytes before it. */
+function readString(memory: GuestMemory, at: number): string {
+  const ptr = at >>> 0;
+  if (ptr < 4 || !memory.holds(ptr - 4, 4)) return '';
+  const length = Math.min(memory.words.getUint32(ptr - 4, true), MAX_TEXT_BYTES);
+  return memory.holds(ptr, length) ? memory.bytes.toString('utf16le', ptr, ptr + length) : '';
 }

@@ -1,6 +1,5 @@
-import { PendingEntry } from './pending-entry.ts';
 import { OUT } from './readiness.ts';
-import { FdEntry } from './table.ts';
+import { FdEntry, PendingEntry } from './table.ts';
 
 /** A result that did not fit the guest's buffer and waits for the same call to fetch it. */
 export interface HeldResult {

@@ -1,6 +1,6 @@
 import { FRAME_BYTES } from '../../abi/calls.ts';
 import { type Failure, fail } from '../../abi/errno.ts';
-import { STREAM_GIVE_BACK_BYTES, STREAM_WINDOW_BYTES, type StreamEventKind } from '../../port/stream-window.ts';
+import { STREAM_GIVE_BACK_BYTES, STREAM_WINDOW_BYTES, type StreamEventKind } from '../../port/user-stream.ts';
 import { HUP, IN, OUT } from './readiness.ts';
 import { FdEntry } from './table.ts';
 

@@ -1,9 +1,8 @@
 import { type Failure, fail } from '../../abi/errno.ts';
 import { Epoll, RECORD_BYTES } from '../descriptors/epoll.ts';
 import { closeFd, openFd } from './fd.ts';
-import type { GuestState } from './guest-state.ts';
+import { type GuestState, runWaitingTool } from './guest-state.ts';
 import type { Family } from './table.ts';
-import { runWaitingTool } from './tool-callbacks.ts';
 
 export { RECORD_BYTES } from '../descriptors/epoll.ts';
 
@@ -27,7 +26,7 @@ async function wait(
     isOver = true;
     guest.wait.notify();
   };
-  const stop = timeoutMs > 0 ? guest.chance.after(timeoutMs, timeUp) : undefined;
+  const stop = timeoutMs > 0 ? guest.sources.after(timeoutMs, timeUp) : undefined;
   try {
     for (;;) {
       while (await runWaitingTool(guest)) guest.link.drain();

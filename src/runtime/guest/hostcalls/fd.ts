@@ -1,10 +1,9 @@
-import { canonicalJson, isJsonObject, type JsonObject } from '../../../base/json.ts';
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../../base/json.ts';
+import { tooDeepAt } from '../../../base/json-depth.ts';
 import { type Failure, fail } from '../../abi/errno.ts';
-import { PendingEntry } from '../descriptors/pending-entry.ts';
 import { pollNames } from '../descriptors/readiness.ts';
-import type { FdEntry, FdKind } from '../descriptors/table.ts';
+import { type FdEntry, type FdKind, PendingEntry } from '../descriptors/table.ts';
 import type { GuestState } from './guest-state.ts';
-import { parseGuestJson } from './parse-json.ts';
 import type { Family } from './table.ts';
 
 const SET_FLAGS = 1;
@@ -121,3 +120,11 @@ export const fdCalls: Family<'spear_fd_ctl' | 'spear_fd_cancel'> = {
     return 0;
   },
 };
+
+/** Nesting that nothing real has; beyond it the stack of whoever walks the value would be at risk. */
+export const MAX_JSON_DEPTH = 256;
+
+/** JSON that a guest wrote: `undefined` if it is none, or is nested too deeply. */
+export function parseGuestJson(text: string): JsonValue | undefined {
+  return tooDeepAt(text, MAX_JSON_DEPTH) === null ? parseJson(text) : undefined;
+}

@@ -1,15 +1,17 @@
 import type { JsonValue } from '../../../base/json.ts';
 import type { CheckedParam } from '../../abi/chat-params.ts';
 import type { ErrnoName } from '../../abi/errno.ts';
-import type { Chance } from '../../durable/guest/chance.ts';
+import type { DeterministicSources } from '../../durable/guest/sources.ts';
+import type { SharedGuestTerms } from '../../port/guest-spec.ts';
 import type { Limits } from '../../port/limits.ts';
+import { mcpParamCheck } from '../../port/mcp-params.ts';
 import type { Arena, ChatResponse, ToolRequest } from '../descriptors/chat-entries.ts';
 import type { WaitPoint } from '../descriptors/readiness.ts';
 import type { UserStream, UserStreamCtl } from '../descriptors/stream-entries.ts';
-import type { FdTable } from '../descriptors/table.ts';
-import type { GuestLog } from './guest-log.ts';
-import type { HostLink } from './host-link.ts';
-import type { StreamRest } from './stream-rest.ts';
+import { FdTable } from '../descriptors/table.ts';
+import { GuestLog } from './guest-log.ts';
+import type { HostLink, IdleReporter } from './host-link.ts';
+import type { Output } from './output.ts';
 
 /** What a guest tool answered: the output, or the rc that the model is told about and, where it is known, why. */
 export interface ToolAnswer {
@@ -27,7 +29,7 @@ export interface OpenStreams {
   readonly open: Set<UserStream>;
   ctl: UserStreamCtl | null;
   /** Told that the guest has one; null: nobody minds how long it waits. */
-  readonly rest: StreamRest | null;
+  readonly rest: IdleReporter | null;
 }
 
 /** Everything the hostcalls of one instance share. No state of a guest lives outside of it. */
@@ -36,7 +38,7 @@ export interface GuestState {
   readonly wait: WaitPoint;
   readonly link: HostLink;
   readonly limits: Limits;
-  readonly chance: Chance;
+  readonly sources: DeterministicSources;
   readonly log: GuestLog;
   readonly runTool: ToolRunner;
   readonly streams: OpenStreams;
@@ -56,4 +58,126 @@ export interface GuestState {
   depth: number;
   /** Says something to the person who runs the guest, once per text. */
   readonly notice: (text: string) => void;
+}
+
+const NS_PER_MS = 1e6;
+
+/** The state of a guest that runs. What it may never use is made when it does: thousands of guests wait on a thread. */
+export class RunningGuestState implements GuestState {
+  readonly fds: FdTable;
+  readonly wait: WaitPoint;
+  readonly link: HostLink;
+  readonly sources: DeterministicSources;
+  readonly waitingTools: GuestState['waitingTools'] = [];
+  runTool: ToolRunner = noTools;
+  chatBytes = 0;
+  closingSessions = 0;
+  mcpBytes = 0;
+  answerBytes = 0;
+  depth = 0;
+  readonly #terms: SharedGuestTerms;
+  readonly #output: Output;
+  readonly #rest: IdleReporter | null;
+  #log: GuestLog | null = null;
+  #streams: OpenStreams | null = null;
+  #noticed: Set<string> | null = null;
+
+  constructor(
+    terms: SharedGuestTerms,
+    output: Output,
+    wait: WaitPoint,
+    link: HostLink,
+    sources: DeterministicSources,
+    rest: IdleReporter | null,
+  ) {
+    this.#terms = terms;
+    this.#output = output;
+    this.#rest = rest;
+    this.fds = new FdTable(terms.limits.max_fds);
+    this.wait = wait;
+    this.link = link;
+    this.sources = sources;
+  }
+
+  get limits(): Limits {
+    return this.#terms.limits;
+  }
+
+  get checkMcpParam(): GuestState['checkMcpParam'] {
+    return mcpParamCheck(this.#terms.mcpTask);
+  }
+
+  get log(): GuestLog {
+    this.#log ??= this.#newLog();
+    return this.#log;
+  }
+
+  get droppedLogLines(): number {
+    return this.#log?.dropped ?? 0;
+  }
+
+  get streams(): OpenStreams {
+    this.#streams ??= {
+      areServed: this.#terms.servesStreams,
+      open: new Set<UserStream>(),
+      ctl: null,
+      rest: this.#rest,
+    };
+    return this.#streams;
+  }
+
+  notice(text: string): void {
+    this.#noticed ??= new Set();
+    if (this.#noticed.has(text)) return;
+    this.#noticed.add(text);
+    this.link.tell(0, ['notice', text]);
+  }
+
+  #newLog(): GuestLog {
+    const { verbose, limits } = this.#terms;
+    const bytesPerSecond = limits.log_bytes_per_second;
+    const dropped = `the guest logs more than limits.log_bytes_per_second = ${bytesPerSecond}: lines are dropped`;
+    return new GuestLog(this.#output, {
+      verbose,
+      bytesPerSecond,
+      now: () => Number(this.sources.monotonicNs()) / NS_PER_MS,
+      onFirstDrop: () => this.notice(dropped),
+    });
+  }
+}
+
+const noTools: ToolRunner = () => {
+  throw new Error('a tool was called before the instance existed');
+};
+
+/** Callbacks that may stand on top of each other. */
+export const MAX_DEPTH = 8;
+
+/** Runs one guest tool on top of the wait that caused it, and tells the host what it answered. */
+export async function runTool(guest: GuestState, response: ChatResponse, request: ToolRequest): Promise<void> {
+  const below = guest.link.parent;
+  guest.link.parent = response.call;
+  guest.depth++;
+  response.callbacks++;
+  try {
+    const answer = await guest.runTool(request, response.arena);
+    if (response.pending) {
+      guest.link.tell(response.call, ['tool_result', request.callback, answer.rc, answer.content]);
+    }
+  } finally {
+    response.callbacks--;
+    guest.depth--;
+    guest.link.parent = below;
+  }
+}
+
+/** Runs the oldest callback that a send in the background waits for; false if there is none, or no room on the stack. */
+export async function runWaitingTool(guest: GuestState): Promise<boolean> {
+  if (guest.depth >= MAX_DEPTH) return false;
+  for (let next = guest.waitingTools.shift(); next; next = guest.waitingTools.shift()) {
+    if (!next.response.pending) continue;
+    await runTool(guest, next.response, next.request);
+    return true;
+  }
+  return false;
 }

@@ -1,7 +1,7 @@
 import { type Failure, fail } from '../../abi/errno.ts';
 import type { GuestRequest } from '../../port/port.ts';
 import { type HeldResult, McpCall, McpSession } from '../descriptors/mcp-entries.ts';
-import { type Answer, type AnswerCount, bytesOf } from '../descriptors/pending-entry.ts';
+import { type Answer, type AnswerCount, bytesOf } from '../descriptors/table.ts';
 import { closeFd, noRoomForCall, openFd, tooManyFds } from './fd.ts';
 import type { GuestState } from './guest-state.ts';
 import type { Family } from './table.ts';

@@ -1,7 +1,13 @@
 import { writeSync } from 'node:fs';
 import { errorCode } from '../../../base/error-text.ts';
-import { type AloneSpec, MAX_OUTPUT_CHUNK, type StandardStream } from '../../port/guest-spec.ts';
-import { Underway } from './underway.ts';
+import {
+  ACK_BATCH,
+  type DedicatedSpec,
+  MAX_OUTPUT_CHUNK,
+  POST_WINDOW,
+  type StandardStream,
+  windowSlots,
+} from '../../port/guest-spec.ts';
 
 /** Where a guest's bytes go. */
 export interface Output {
@@ -48,11 +54,11 @@ export class FdOutput implements Output {
  * even if the thread is ended then; and it waits while the host has too much of it, so that no guest fills its memory.
  */
 export class PostedOutput implements Output {
-  readonly #underway: Readonly<Record<StandardStream, Underway>>;
+  readonly #underway: Readonly<Record<StandardStream, BlockingWindow>>;
   readonly #post: (stream: StandardStream, chunk: Uint8Array<ArrayBuffer>) => void;
 
   constructor(underway: SharedArrayBuffer, post: (stream: StandardStream, chunk: Uint8Array<ArrayBuffer>) => void) {
-    this.#underway = { stdout: new Underway(underway, 'stdout'), stderr: new Underway(underway, 'stderr') };
+    this.#underway = { stdout: new BlockingWindow(underway, 'stdout'), stderr: new BlockingWindow(underway, 'stderr') };
     this.#post = post;
   }
 
@@ -70,11 +76,40 @@ export class PostedOutput implements Output {
 
 /** Each stream its own way. */
 export function openOutput(
-  { output: fds, underway }: Pick<AloneSpec, 'output' | 'underway'>,
+  { output: fds, underway }: Pick<DedicatedSpec, 'output' | 'underway'>,
   post: (stream: StandardStream, chunk: Uint8Array<ArrayBuffer>) => void,
 ): Output {
   const written = new FdOutput({ stdout: fds.stdout ?? 1, stderr: fds.stderr ?? 2 });
   if (underway === null) return written;
   const posted = new PostedOutput(underway, post);
   return { write: (stream, bytes) => (fds[stream] === null ? posted : written).write(stream, bytes) };
+}
+
+/** How long one wait for the host lasts before it is asked again. */
+const ROOM_WAIT_MS = 1_000;
+
+/** What this thread has posted and the host has not taken: more than there is room for waits, so that nothing fills it. */
+export class BlockingWindow {
+  readonly #counts: Int32Array;
+  readonly #at: number;
+
+  constructor(shared: SharedArrayBuffer, what: keyof typeof windowSlots) {
+    this.#counts = new Int32Array(shared);
+    this.#at = windowSlots[what];
+  }
+
+  /** Waits until so much more has room, or all was taken that one is told of; ending the thread ends the wait. */
+  waitFor(amount: number): void {
+    for (let known = this.#load(); known >= ACK_BATCH && known + amount > POST_WINDOW; known = this.#load()) {
+      Atomics.wait(this.#counts, this.#at, known, ROOM_WAIT_MS);
+    }
+  }
+
+  add(amount: number): void {
+    Atomics.add(this.#counts, this.#at, amount);
+  }
+
+  #load(): number {
+    return Atomics.load(this.#counts, this.#at);
+  }
 }

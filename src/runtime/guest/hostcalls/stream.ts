@@ -1,6 +1,6 @@
 import { MAX_STREAMS } from '../../abi/calls.ts';
 import { type Failure, fail } from '../../abi/errno.ts';
-import { readWholeFrame } from '../../port/stream-frame.ts';
+import { readWholeFrame } from '../../port/user-stream.ts';
 import { UserStream, UserStreamCtl } from '../descriptors/stream-entries.ts';
 import { closeFd, openFd, tooManyFds } from './fd.ts';
 import type { GuestState } from './guest-state.ts';

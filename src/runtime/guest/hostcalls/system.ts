@@ -24,14 +24,14 @@ export const systemCalls: Family<
 
   spear_feature: (_guest, name) => (name !== undefined && features.has(name) ? 1 : 0),
 
-  time_now_ms: ({ chance }) => BigInt(chance.wallMs()),
+  time_now_ms: ({ sources }) => BigInt(sources.wallMs()),
 
-  wall_time_s: ({ chance }) => BigInt(Math.floor(chance.wallMs() / 1000)),
+  wall_time_s: ({ sources }) => BigInt(Math.floor(sources.wallMs() / 1000)),
 
-  random_i64: ({ chance }) => chance.randomI64(),
+  random_i64: ({ sources }) => sources.randomI64(),
 
-  sleep_ms: ({ chance }, ms) =>
-    ms <= 0 ? undefined : new Promise((resolve) => chance.after(ms, () => resolve(undefined))),
+  sleep_ms: ({ sources }, ms) =>
+    ms <= 0 ? undefined : new Promise((resolve) => sources.after(ms, () => resolve(undefined))),
 
   log(guest, level, message) {
     if (message === undefined) return fail.EINVAL;

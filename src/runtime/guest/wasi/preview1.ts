@@ -1,10 +1,8 @@
 import { wasiErrno } from '../../abi/errno.ts';
 import type { GuestMemory } from '../../abi/memory.ts';
-import type { Chance } from '../../durable/guest/chance.ts';
+import type { DeterministicSources } from '../../durable/guest/sources.ts';
+import { type CancellationScope, suspending } from '../cancellation-scope.ts';
 import type { Output } from '../hostcalls/output.ts';
-import { type Leash, suspending } from '../leash.ts';
-import { clockNow, clockResolution, isClock } from './clock.ts';
-import { pollOneoff } from './poll.ts';
 
 /** What a guest sees of the system: nothing but what is passed in. */
 export interface WasiOptions {
@@ -12,13 +10,13 @@ export interface WasiOptions {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly output: Output;
-  readonly chance: Chance;
+  readonly sources: DeterministicSources;
   /** Up to `maxBytes` of stdin, an empty chunk at its end. Read by the host thread: a blocked worker cannot be ended. */
   readonly readStdin: (maxBytes: number) => Promise<Uint8Array>;
   /** Ends the guest: it throws what the guest cannot catch. */
   readonly exit: (code: number) => never;
   /** @default null: the guest has its thread for itself */
-  readonly leash?: Leash | null;
+  readonly scope?: CancellationScope | null;
 }
 
 type Import = (...args: number[]) => unknown;
@@ -43,7 +41,7 @@ const MAX_IOVECS = 1024;
  * because `node:wasi` says of itself that it is not for untrusted code.
  */
 export function preview1(options: WasiOptions): Record<string, Import | WebAssembly.Suspending> {
-  const { memory, output, chance, leash = null } = options;
+  const { memory, output, sources, scope = null } = options;
   const args = options.args.map(terminated);
   const env = Object.entries(options.env).map(([name, value]) => terminated(`${name}=${value}`));
 
@@ -126,7 +124,7 @@ export function preview1(options: WasiOptions): Record<string, Import | WebAssem
     clock_time_get(id, _precision, out) {
       if (!isClock(id as number)) return wasiErrno.INVAL;
       if (!memory.holds(u32(out), 8)) return wasiErrno.FAULT;
-      memory.words.setBigUint64(u32(out), clockNow(chance, id as number), true);
+      memory.words.setBigUint64(u32(out), clockNow(sources, id as number), true);
       return wasiErrno.SUCCESS;
     },
 
@@ -141,14 +139,14 @@ export function preview1(options: WasiOptions): Record<string, Import | WebAssem
       if (!memory.holds(u32(ptr), u32(length))) return wasiErrno.FAULT;
       const target = memory.bytes.subarray(u32(ptr), u32(ptr) + u32(length));
       for (let at = 0; at < target.byteLength; at += MAX_RANDOM_BYTES) {
-        chance.fillRandom(target.subarray(at, at + MAX_RANDOM_BYTES));
+        sources.fillRandom(target.subarray(at, at + MAX_RANDOM_BYTES));
       }
       return wasiErrno.SUCCESS;
     },
 
-    fd_write: leash === null ? write : suspending(leash, writeThenWait),
+    fd_write: scope === null ? write : suspending(scope, writeThenWait),
 
-    fd_read: suspending(leash, (fd: number, list: number, count: number, nread: number) => {
+    fd_read: suspending(scope, (fd: number, list: number, count: number, nread: number) => {
       if (fd !== STDIN) return wasiErrno.BADF;
       if (u32(count) > MAX_IOVECS) return wasiErrno.INVAL;
       const parts = buffers(list, count);
@@ -170,8 +168,8 @@ export function preview1(options: WasiOptions): Record<string, Import | WebAssem
 
     proc_exit: (code) => options.exit(code as number),
     sched_yield: () => wasiErrno.SUCCESS,
-    poll_oneoff: suspending(leash, (subscriptions: number, events: number, count: number, nevents: number) =>
-      pollOneoff(memory, chance, subscriptions, events, count, nevents),
+    poll_oneoff: suspending(scope, (subscriptions: number, events: number, count: number, nevents: number) =>
+      pollOneoff(memory, sources, subscriptions, events, count, nevents),
     ),
   };
 }
@@ -179,3 +177,95 @@ export function preview1(options: WasiOptions): Record<string, Import | WebAssem
 const u32 = (value: number | undefined): number => (value as number) >>> 0;
 const terminated = (text: string): Uint8Array => Buffer.from(`${text}\0`);
 const totalBytes = (list: readonly Uint8Array[]): number => list.reduce((sum, { byteLength }) => sum + byteLength, 0);
+
+const REALTIME = 0;
+const CLOCKS = 4;
+
+export const isClock = (id: number): boolean => id >= 0 && id < CLOCKS;
+
+/** Nanoseconds; every clock but the wall's is the monotonic one. */
+export const clockNow = (sources: DeterministicSources, id: number): bigint =>
+  id === REALTIME ? BigInt(sources.wallMs()) * 1_000_000n : sources.monotonicNs();
+
+export const clockResolution = (id: number): bigint => (id === REALTIME ? 1_000_000n : 1n);
+
+const SUBSCRIPTION_BYTES = 48;
+const EVENT_BYTES = 32;
+const MAX_SUBSCRIPTIONS = 4096;
+
+const CLOCK = 0;
+const FD_READ = 1;
+const FD_WRITE = 2;
+const ABSOLUTE = 1;
+
+const NS_PER_MS = 1_000_000n;
+const MAX_TIMER_MS = 2_147_483_647n;
+
+interface Event {
+  readonly userdata: bigint;
+  readonly type: number;
+  readonly error: number;
+  /** Nanoseconds from now. */
+  readonly dueNs: bigint;
+}
+
+/** Clocks wait without holding the thread. The standard streams are always ready: reading them suspends by itself. */
+export function pollOneoff(
+  memory: GuestMemory,
+  sources: DeterministicSources,
+  subscriptionsPtr: number,
+  eventsPtr: number,
+  count: number,
+  neventsPtr: number,
+): number | Promise<number> {
+  const [from, to, n, result] = [subscriptionsPtr >>> 0, eventsPtr >>> 0, count >>> 0, neventsPtr >>> 0];
+  if (n === 0 || n > MAX_SUBSCRIPTIONS) return wasiErrno.INVAL;
+  const inside =
+    memory.holds(from, n * SUBSCRIPTION_BYTES) && memory.holds(to, n * EVENT_BYTES) && memory.holds(result, 4);
+  if (!inside) return wasiErrno.FAULT;
+
+  const events = Array.from({ length: n }, (_, index) =>
+    subscription(memory, sources, from + index * SUBSCRIPTION_BYTES),
+  );
+  let soonest = MAX_TIMER_MS * NS_PER_MS;
+  for (const { dueNs } of events) if (dueNs < soonest) soonest = dueNs;
+  if (soonest < 0n) soonest = 0n;
+  const finish = () =>
+    writeEvents(
+      memory,
+      to,
+      result,
+      events.filter(({ dueNs }) => dueNs <= soonest),
+    );
+  if (soonest === 0n) return finish();
+  const ms = Number((soonest + NS_PER_MS - 1n) / NS_PER_MS);
+  return new Promise((resolve) => sources.after(ms, () => resolve(finish())));
+}
+
+function subscription(memory: GuestMemory, sources: DeterministicSources, at: number): Event {
+  const words = memory.words;
+  const userdata = words.getBigUint64(at, true);
+  const type = words.getUint8(at + 8);
+  if (type === CLOCK) {
+    const clock = words.getUint32(at + 16, true);
+    if (!isClock(clock)) return { userdata, type, error: wasiErrno.INVAL, dueNs: 0n };
+    const timeout = words.getBigUint64(at + 24, true);
+    const absolute = words.getUint16(at + 40, true) & ABSOLUTE;
+    return { userdata, type, error: wasiErrno.SUCCESS, dueNs: absolute ? timeout - clockNow(sources, clock) : timeout };
+  }
+  const fd = words.getUint32(at + 16, true);
+  const ready = (type === FD_READ && fd === 0) || (type === FD_WRITE && (fd === 1 || fd === 2));
+  return { userdata, type, error: ready ? wasiErrno.SUCCESS : wasiErrno.BADF, dueNs: 0n };
+}
+
+function writeEvents(memory: GuestMemory, to: number, result: number, events: readonly Event[]): number {
+  for (const [index, { userdata, type, error }] of events.entries()) {
+    const at = to + index * EVENT_BYTES;
+    memory.bytes.fill(0, at, at + EVENT_BYTES);
+    memory.words.setBigUint64(at, userdata, true);
+    memory.words.setUint16(at + 8, error, true);
+    memory.words.setUint8(at + 10, type);
+  }
+  memory.words.setUint32(result, events.length, true);
+  return wasiErrno.SUCCESS;
+}

@@ -1,4 +1,4 @@
-import type { Turns } from '../../port/turns.ts';
+import type { Turns } from '../../port/preemption.ts';
 
 /**
  * Whether the core modules of a component call our functions directly. `glue`: they go through the code that jco

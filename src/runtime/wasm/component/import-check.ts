@@ -9,8 +9,8 @@ import {
   witFunctions,
   witPackage,
 } from '../../abi/wit.ts';
+import { servesFunction } from '../../guest/component/wasi/preview2.ts';
 import { servedWasi } from '../../guest/component/wasi/served.ts';
-import { servesFunction } from '../../guest/component/wasi/served-functions.ts';
 import { type DeclaredItem, type DeclaredItems, typeText } from './type-scope.ts';
 
 /** As many as a person reads. */

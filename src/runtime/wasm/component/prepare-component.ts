@@ -1,6 +1,6 @@
 import { ModuleError } from '../../abi/guest-module.ts';
 import type { Limits } from '../../port/limits.ts';
-import type { Turns } from '../../port/turns.ts';
+import type { Turns } from '../../port/preemption.ts';
 import { writeBounds } from '../bound-memory.ts';
 import { endPromptly } from '../prompt-ending.ts';
 import { type CompileHost, compileOnce } from './compile-once.ts';

@@ -1,5 +1,5 @@
 import { ModuleError } from '../../abi/guest-module.ts';
-import { TURNS_MODULE } from '../../port/turns.ts';
+import { PREEMPTION_MODULE } from '../../port/preemption.ts';
 import { skipType } from '../instructions.ts';
 import { WasmReader } from '../wasm-binary.ts';
 
@@ -19,8 +19,8 @@ export function readImports(body: Uint8Array = Uint8Array.of(0)): Imports {
   let functions = 0;
   let memories = 0;
   for (let left = count; left > 0; left--) {
-    if (reader.name() === TURNS_MODULE)
-      throw new ModuleError(`the module imports from ${TURNS_MODULE}, which is reserved`);
+    if (reader.name() === PREEMPTION_MODULE)
+      throw new ModuleError(`the module imports from ${PREEMPTION_MODULE}, which is reserved`);
     reader.name();
     const kind = reader.byte();
     if (kind === 0x00) {

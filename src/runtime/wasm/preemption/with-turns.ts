@@ -1,5 +1,5 @@
 import { ModuleError } from '../../abi/guest-module.ts';
-import { START_EXPORT, TURNS_MODULE, type Turns, turnImports } from '../../port/turns.ts';
+import { PREEMPTION_MODULE, preemptionImports, START_EXPORT, type Turns } from '../../port/preemption.ts';
 import { readTypes } from '../import-types.ts';
 import { readSections, type Section, section, unsignedLeb, WasmReader, writeSections } from '../wasm-binary.ts';
 import { branchHints } from './branch-hints.ts';
@@ -119,15 +119,15 @@ function withImports(
   memory: Turns['memory'],
   type: number,
 ): Uint8Array {
-  const entry = (name: string, ...what: number[]) => [...nameBytes(TURNS_MODULE), ...nameBytes(name), ...what];
+  const entry = (name: string, ...what: number[]) => [...nameBytes(PREEMPTION_MODULE), ...nameBytes(name), ...what];
   const all = new ByteList().number(count + (memory === null ? 2 : 3)).add(list);
   if (memory !== null) {
     const { initial, maximum } = memory;
-    all.add(entry(turnImports.memory, MEMORY, HAS_MAX, ...unsignedLeb(initial), ...unsignedLeb(maximum)));
+    all.add(entry(preemptionImports.memory, MEMORY, HAS_MAX, ...unsignedLeb(initial), ...unsignedLeb(maximum)));
   }
   return all
-    .add(entry(turnImports.turns, MEMORY, SHARED_WITH_MAX, 1, 1))
-    .add(entry(turnImports.tick, FUNCTION, ...unsignedLeb(type)))
+    .add(entry(preemptionImports.turns, MEMORY, SHARED_WITH_MAX, 1, 1))
+    .add(entry(preemptionImports.tick, FUNCTION, ...unsignedLeb(type)))
     .bytes();
 }
 

@@ -1,6 +1,6 @@
-import { NO_BLOCK, sealBlock } from '../../../runtime/durable/chain.ts';
+import { NO_BLOCK, sealBlock } from '../../../runtime/durable/blocks.ts';
 import { JournalError } from '../../../runtime/durable/journal-error.ts';
-import type { JournalEnd, JournalWriter, WriterOptions } from '../../../runtime/durable/journal-place.ts';
+import type { JournalEnd, JournalWriter, WriterOptions } from '../../../runtime/durable/journal-file.ts';
 import type { OwnedRun } from './owned-run.ts';
 
 /** What nobody waits for is sent after so long at the latest: a message costs more than a write. */

@@ -6,7 +6,7 @@ import { hasReturnArea } from '../../../support/guest-text.ts';
 import { TestGuest, type TestGuestOptions } from '../../../support/test-guest.ts';
 import { AREA, type RandomFlatCall } from './random-flat-calls.ts';
 
-/** What lies in the memory before a call: nothing that a call would write by chance. */
+/** What lies in the memory before a call: nothing that a call would write by sources. */
 const UNTOUCHED = 0x5a;
 const MAX_AREA_BYTES = 12;
 const rows = new Map<string, Call>(calls.map((row) => [row.name, row]));

@@ -1,8 +1,7 @@
 import { interfaceName, type WitFunction, witFunctions } from '../../../../src/runtime/abi/wit.ts';
 import { sharedCounts } from '../../../../src/runtime/guest/binding/hostcall-counts.ts';
 import { hostInterface, withoutVersion } from '../../../../src/runtime/guest/component/calls.ts';
-import { evaluateGlue, type Instantiate } from '../../../../src/runtime/guest/component/evaluate-glue.ts';
-import { glueInterface } from '../../../../src/runtime/guest/component/glue-imports.ts';
+import { evaluateGlue, glueInterface, type Instantiate } from '../../../../src/runtime/guest/component/glue.ts';
 import { hostcalls } from '../../../../src/runtime/guest/hostcalls/all.ts';
 import type { GuestState } from '../../../../src/runtime/guest/hostcalls/guest-state.ts';
 import { asyncImports } from '../../../../src/runtime/wasm/component/async-imports.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { evaluateGlue } from '../../../../src/runtime/guest/component/evaluate-glue.ts';
+import { evaluateGlue } from '../../../../src/runtime/guest/component/glue.ts';
 import { scripted } from '../../../support/chat-host.ts';
 import { buildComponent, fromText } from '../../../support/component-text.ts';
 import { guestModule } from '../../../support/guest-text.ts';

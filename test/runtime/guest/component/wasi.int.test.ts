@@ -1,10 +1,14 @@
 import { PassThrough, Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { systemChance } from '../../../../src/runtime/durable/guest/chance.ts';
-import type { Pollable } from '../../../../src/runtime/guest/component/wasi/poll.ts';
+import { systemSources } from '../../../../src/runtime/durable/guest/sources.ts';
 import { preview2 } from '../../../../src/runtime/guest/component/wasi/preview2.ts';
 import { servedWasi } from '../../../../src/runtime/guest/component/wasi/served.ts';
-import { type InputStream, IoError, type OutputStream } from '../../../../src/runtime/guest/component/wasi/streams.ts';
+import {
+  type InputStream,
+  IoError,
+  type OutputStream,
+  type Pollable,
+} from '../../../../src/runtime/guest/component/wasi/streams.ts';
 import { useComponentCache } from '../../../support/component-cache.ts';
 import { adapted } from '../../../support/guest-text.ts';
 import { fixtureBytes, runFixture } from '../../../support/run-fixture.ts';
@@ -49,7 +53,7 @@ function wasi({ args = [], env = {}, takesOutput = true }: Options = {}) {
     args,
     env,
     output: { write: (stream, bytes) => takesOutput && output.push([stream, Buffer.from(bytes).toString()]) > 0 },
-    chance: systemChance,
+    sources: systemSources,
     stdin: { request: (maxBytes, receive) => void asked.push({ maxBytes, receive }), drain: () => {} },
     maxListBytes: 1_000_000,
     exit: (code) => {

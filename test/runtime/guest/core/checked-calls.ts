@@ -7,7 +7,7 @@ import { ARENA } from './random-texts.ts';
 
 const ENOSPC = -28;
 const RECORD_BYTES = 8;
-/** What lies in the memory before a call, but for its beginning: nothing that a call would write by chance. */
+/** What lies in the memory before a call, but for its beginning: nothing that a call would write by sources. */
 const UNTOUCHED = 0x5a;
 const ZEROS = 0x4000;
 /** A wait that nothing will end is ended from outside after this. */

@@ -171,7 +171,7 @@ describe('a callback that needs more room', () => {
     expect(content).toBe(text);
   });
 
-  it('gets no third chance [arena.retry]', async () => {
+  it('gets no third sources [arena.retry]', async () => {
     const guest = await openGuest({ turns: calling('{}') });
     const { calls, content } = await runTool(guest, 1024, (call) => {
       guest.heap.bytes.writeUInt32LE(call.capacity - 1, call.outLengthPtr);

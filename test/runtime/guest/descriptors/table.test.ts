@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { fail } from '../../../../src/runtime/abi/errno.ts';
 import { Epoll, RECORD_BYTES } from '../../../../src/runtime/guest/descriptors/epoll.ts';
-import { PendingEntry } from '../../../../src/runtime/guest/descriptors/pending-entry.ts';
 import { ERR, HUP, IN, OUT, pollNames, WaitPoint } from '../../../../src/runtime/guest/descriptors/readiness.ts';
-import { FdEntry, FdTable } from '../../../../src/runtime/guest/descriptors/table.ts';
+import { FdEntry, FdTable, PendingEntry } from '../../../../src/runtime/guest/descriptors/table.ts';
 
 class FakeEntry extends FdEntry {
   readonly kind = 'ChatSession';

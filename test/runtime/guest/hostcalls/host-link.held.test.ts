@@ -1,9 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Tape } from '../../../../src/runtime/durable/guest/tape.ts';
+import { ReplayLog } from '../../../../src/runtime/durable/guest/replay-log.ts';
 import { WaitPoint } from '../../../../src/runtime/guest/descriptors/readiness.ts';
-import { HostLink } from '../../../../src/runtime/guest/hostcalls/host-link.ts';
-import type { ThreadPort } from '../../../../src/runtime/guest/hostcalls/thread-port.ts';
-import { type PlayedEvent, parseEvents } from '../../../../src/runtime/port/journal-events.ts';
+import { HostLink, type ThreadPort } from '../../../../src/runtime/guest/hostcalls/host-link.ts';
+import { parseEvents, type ReplayEvent } from '../../../../src/runtime/port/journal-events.ts';
 import type { HostMessage } from '../../../../src/runtime/port/port.ts';
 
 beforeEach(() => void vi.useFakeTimers());
@@ -13,10 +12,10 @@ const turn = () => vi.advanceTimersByTimeAsync(0);
 const reply = (call: number, body: string): HostMessage => [0, call, 'done', null, body, '{}'];
 
 /** A link on a port that is two lists: what was posted, and what has arrived and nobody has taken. */
-function open(events: readonly PlayedEvent[] = [], thenLive = true) {
+function open(events: readonly ReplayEvent[] = [], continuesLive = true) {
   const posted: unknown[] = [];
   const arrived: HostMessage[] = [];
-  const tape = new Tape({ events, thenLive, startWakes: false }, null, () => {
+  const replayLog = new ReplayLog({ events, continuesLive, wakesAtStart: false }, null, () => {
     throw new Error('halted');
   });
   const port = {
@@ -25,10 +24,10 @@ function open(events: readonly PlayedEvent[] = [], thenLive = true) {
       for (const message of arrived.splice(0)) link.receive(message);
     },
   };
-  const link = new HostLink(port as unknown as ThreadPort, 0, new WaitPoint(), tape);
+  const link = new HostLink(port as unknown as ThreadPort, 0, new WaitPoint(), replayLog);
   const told: string[] = [];
   const ask = (name: string) => link.call(['mcp_open', name], (heard) => told.push(`${name}: ${heard[2]}`));
-  return { link, tape, posted, arrived, told, ask };
+  return { link, replayLog, posted, arrived, told, ask };
 }
 
 /** Two calls whose replies come out of order, in one poll; a third is never answered. */
@@ -39,7 +38,7 @@ function guest({ ask, link, arrived }: ReturnType<typeof open>, replies: readonl
 }
 const outOfOrder = [reply(2, 'second'), reply(1, 'first')];
 
-function recorded(): readonly PlayedEvent[] {
+function recorded(): readonly ReplayEvent[] {
   const opened = open();
   guest(opened, outOfOrder);
   opened.link.tell(0, ['notice', 'flush']);
@@ -62,7 +61,7 @@ describe('a link of a guest that is recorded', () => {
     const opened = open();
     guest(opened, outOfOrder);
     expect(opened.told).toEqual(['two: second', 'one: first']);
-    expect(parseEvents(opened.tape.unshipped()).map(({ kind, value }) => kind + value)).toEqual(['r2', 'r1']);
+    expect(parseEvents(opened.replayLog.unshipped()).map(({ kind, value }) => kind + value)).toEqual(['r2', 'r1']);
     expect(opened.link.unanswered).toBe(1);
   });
 });
@@ -81,7 +80,7 @@ describe('a link of a guest that is replayed', () => {
     guest(opened, []);
     expect(opened.told).toEqual(['two: second', 'one: first']);
     opened.link.tell(0, ['notice', 'flush']); // the last that was recorded
-    expect(opened.tape.isPlaying).toBe(false);
+    expect(opened.replayLog.isPlaying).toBe(false);
     const more = opened.ask('four');
     opened.link.receive(reply(more, 'fourth'));
     expect(opened.told).toHaveLength(2);
@@ -106,7 +105,7 @@ describe('a link of a guest that is replayed', () => {
     guest(opened, []);
     opened.link.tell(0, ['notice', 'flush']);
     await turn();
-    expect(parseEvents(opened.tape.unshipped()).map(({ kind, value }) => kind + value)).toEqual(['r3']);
+    expect(parseEvents(opened.replayLog.unshipped()).map(({ kind, value }) => kind + value)).toEqual(['r3']);
   });
 
   it('holds everything back for ever where the run is not resumed', async () => {

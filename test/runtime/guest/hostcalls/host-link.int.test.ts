@@ -1,11 +1,10 @@
 import { MessageChannel, MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { Tape } from '../../../../src/runtime/durable/guest/tape.ts';
+import { ReplayLog } from '../../../../src/runtime/durable/guest/replay-log.ts';
 import { WaitPoint } from '../../../../src/runtime/guest/descriptors/readiness.ts';
-import { HostLink } from '../../../../src/runtime/guest/hostcalls/host-link.ts';
-import { ThreadPort } from '../../../../src/runtime/guest/hostcalls/thread-port.ts';
-import { type PlayedEvent, parseEvents } from '../../../../src/runtime/port/journal-events.ts';
-import { type HostReply, isSeveral } from '../../../../src/runtime/port/port.ts';
+import { HostLink, ThreadPort } from '../../../../src/runtime/guest/hostcalls/host-link.ts';
+import { parseEvents, type ReplayEvent } from '../../../../src/runtime/port/journal-events.ts';
+import { type HostReply, isBatch } from '../../../../src/runtime/port/port.ts';
 import { newSession, send, setNonblocking } from '../../../support/chat-calls.ts';
 import { linkTo } from '../../../support/core-imports.ts';
 import { until } from '../../../support/until.ts';
@@ -21,7 +20,7 @@ function open() {
   const posted = () => {
     const found: unknown[][][] = [];
     for (let next = receiveMessageOnPort(port2); next; next = receiveMessageOnPort(port2)) {
-      found.push(isSeveral(next.message) ? (next.message[0] as unknown[][]) : [next.message]);
+      found.push(isBatch(next.message) ? (next.message[0] as unknown[][]) : [next.message]);
     }
     return found.map((messages) => messages.map(([, call, , op, about]) => [call, op, about]));
   };
@@ -72,18 +71,18 @@ describe('the guest’s end of the port', () => {
   });
 });
 
-it('what came while a tape played is taken before what comes in the moment after', async () => {
+it('what came while a replayLog played is taken before what comes in the moment after', async () => {
   const { port1, port2 } = new MessageChannel();
   onTestFinished(() => port2.close());
   const port = new ThreadPort(port1);
-  const linkWith = (events: readonly PlayedEvent[]) =>
-    new HostLink(port, 0, new WaitPoint(), new Tape({ events, thenLive: true, startWakes: false }));
+  const linkWith = (events: readonly ReplayEvent[]) =>
+    new HostLink(port, 0, new WaitPoint(), new ReplayLog({ events, continuesLive: true, wakesAtStart: false }));
   linkWith([]).subscribe(['stream_watch'], () => {});
   const [written] = (receiveMessageOnPort(port2) as { message: [string] }).message;
   const link = linkWith(parseEvents(written).map((event) => ({ ...event, message: null })));
   const told: unknown[] = [];
   link.receive([0, 1, 'stream_event', 1, 1]);
-  // The last that the tape has to play.
+  // The last that the replayLog has to play.
   link.subscribe(['stream_watch'], (reply) => told.push(reply[1]));
   link.receive([0, 1, 'stream_event', 2, 1]);
   await until(() => told.length === 2, 'both');

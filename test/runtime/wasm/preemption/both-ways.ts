@@ -1,5 +1,5 @@
 import { compileLimits } from '../../../../src/runtime/port/limits.ts';
-import { START_EXPORT, TURNS_MODULE } from '../../../../src/runtime/port/turns.ts';
+import { PREEMPTION_MODULE, START_EXPORT } from '../../../../src/runtime/port/preemption.ts';
 import { boundMemory } from '../../../../src/runtime/wasm/bound-memory.ts';
 import { withTurns } from '../../../../src/runtime/wasm/preemption/with-turns.ts';
 
@@ -42,7 +42,7 @@ export async function withEveryLook(
     return ticks.count % 3 === 0 ? Promise.resolve() : undefined;
   });
   const own = turned.memory === null ? {} : { memory: new WebAssembly.Memory({ ...turned.memory }) };
-  const imports = { [TURNS_MODULE]: { tick, turns, ...own } };
+  const imports = { [PREEMPTION_MODULE]: { tick, turns, ...own } };
   return outcome(new WebAssembly.Module(turned.bytes), entry, args, imports, turned.hasStart);
 }
 

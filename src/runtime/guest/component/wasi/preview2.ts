@@ -1,25 +1,23 @@
-import type { Chance } from '../../../durable/guest/chance.ts';
+import { type DeterministicSources, systemSources } from '../../../durable/guest/sources.ts';
+import type { CancellationScope } from '../../cancellation-scope.ts';
 import type { Output } from '../../hostcalls/output.ts';
-import type { Leash } from '../../leash.ts';
-import { trapGuest } from '../../uncatchable.ts';
-import { absentInterfaces } from './absent.ts';
-import { type Hold, Pollable, readyAt } from './poll.ts';
+import { trapGuest } from '../../trap.ts';
 import type { ServedWasi } from './served.ts';
-import { InputStream, IoError, OutputStream, type StdinSource } from './streams.ts';
+import { type Hold, InputStream, IoError, OutputStream, Pollable, readyAt, type StdinSource } from './streams.ts';
 
 /** What a component sees of the system: nothing but what is passed in. */
 export interface Preview2Options {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly output: Output;
-  readonly chance: Chance;
+  readonly sources: DeterministicSources;
   readonly stdin: StdinSource;
   /** Bytes that can be asked for at once; more would not fit the guest's memory. */
   readonly maxListBytes: number;
   /** Ends the guest: it throws what the guest cannot catch. */
   readonly exit: (code: number) => never;
   /** @default null: the guest has its thread for itself */
-  readonly leash?: Leash | null;
+  readonly scope?: CancellationScope | null;
 }
 
 const MS_PER_S = 1000;
@@ -35,9 +33,9 @@ class Terminal {}
  * thread when it is loaded, and its clocks and polls hold the guest's thread while they wait.
  */
 export function preview2(options: Preview2Options): Readonly<Record<ServedWasi, object>> {
-  const { args, env, output, chance, exit, leash = null } = options;
-  const hold: Hold = leash === null ? (wait) => wait : (wait) => leash.hold(wait) as typeof wait;
-  const now = () => chance.monotonicNs();
+  const { args, env, output, sources, exit, scope = null } = options;
+  const hold: Hold = scope === null ? (wait) => wait : (wait) => scope.hold(wait) as typeof wait;
+  const now = () => sources.monotonicNs();
   const stdin = new InputStream(options.stdin, hold);
   const stdout = new OutputStream(output, 'stdout', hold);
   const stderr = new OutputStream(output, 'stderr', hold);
@@ -46,7 +44,7 @@ export function preview2(options: Preview2Options): Readonly<Record<ServedWasi, 
     if (length > BigInt(options.maxListBytes))
       trapGuest(`the guest requested ${length} random bytes, more than its memory can hold`);
     const bytes = new Uint8Array(Number(length));
-    chance.fillRandom(bytes);
+    sources.fillRandom(bytes);
     return bytes;
   };
   const randomU64 = () => new DataView(randomBytes(8n).buffer).getBigUint64(0);
@@ -73,12 +71,12 @@ export function preview2(options: Preview2Options): Readonly<Record<ServedWasi, 
     'wasi:clocks/monotonic-clock': {
       now,
       resolution: () => MONOTONIC_RESOLUTION_NS,
-      subscribeInstant: (deadline: bigint) => new Pollable(readyAt(deadline, chance), hold),
-      subscribeDuration: (duration: bigint) => new Pollable(readyAt(now() + duration, chance), hold),
+      subscribeInstant: (deadline: bigint) => new Pollable(readyAt(deadline, sources), hold),
+      subscribeDuration: (duration: bigint) => new Pollable(readyAt(now() + duration, sources), hold),
     },
     'wasi:clocks/wall-clock': {
       now: () => {
-        const ms = chance.wallMs();
+        const ms = sources.wallMs();
         return { seconds: BigInt(Math.floor(ms / MS_PER_S)), nanoseconds: (ms % MS_PER_S) * NS_PER_MS };
       },
       resolution: () => ({ seconds: 0n, nanoseconds: NS_PER_MS }),
@@ -91,3 +89,64 @@ export function preview2(options: Preview2Options): Readonly<Record<ServedWasi, 
     'wasi:random/insecure-seed': { insecureSeed: () => [randomU64(), randomU64()] },
   };
 }
+
+/** What stands for a resource that no guest ever gets one of. */
+class Absent {}
+
+const ACCESS_DENIED = { tag: 'err', val: 'access-denied' } as const;
+const denied = () => ACCESS_DENIED;
+const nothing = () => undefined;
+
+class Network {}
+
+/**
+ * Interfaces that guests import because their language's library does, and that are empty here: no directory is open,
+ * no socket can be made. A guest links, and is told so when it asks.
+ */
+export const absentInterfaces = {
+  'wasi:filesystem/preopens': { getDirectories: () => [] },
+  'wasi:filesystem/types': { Descriptor: Absent, DirectoryEntryStream: Absent, filesystemErrorCode: nothing },
+  'wasi:sockets/instance-network': { instanceNetwork: () => new Network() },
+  'wasi:sockets/ip-name-lookup': { resolveAddresses: denied, ResolveAddressStream: Absent },
+  'wasi:sockets/network': { Network, networkErrorCode: nothing },
+  'wasi:sockets/tcp': { TcpSocket: Absent },
+  'wasi:sockets/tcp-create-socket': { createTcpSocket: denied },
+  'wasi:sockets/udp': { UdpSocket: Absent, IncomingDatagramStream: Absent, OutgoingDatagramStream: Absent },
+  'wasi:sockets/udp-create-socket': { createUdpSocket: denied },
+} as const;
+
+type Served = Readonly<Record<string, unknown>>;
+
+/** Interfaces whose functions {@link servesFunction} inspects and never calls; made on first use. */
+let inspected: Readonly<Record<string, object>> | undefined;
+
+const inspectedInterfaces = (): Readonly<Record<string, object>> =>
+  preview2({
+    args: [],
+    env: {},
+    output: { write: () => false },
+    sources: systemSources,
+    stdin: { request: () => {}, drain: () => {} },
+    maxListBytes: 0,
+    exit: () => trapGuest('no guest is running'),
+  });
+
+const MEMBER = /^\[(method|static)\]([\w-]+)\.([\w-]+)$/;
+
+/** Whether a served interface of WASI has a function here: `get-stdout`, `[method]pollable.block`. */
+export function servesFunction(interfaceName: string, name: string): boolean {
+  inspected ??= inspectedInterfaces();
+  const served = (inspected[interfaceName] ?? {}) as Served;
+  const [, kind, resource, member] = MEMBER.exec(name) ?? [];
+  if (kind === undefined || resource === undefined || member === undefined) return isFunction(served, camelCase(name));
+  const owner = served[pascalCase(resource)];
+  if (typeof owner !== 'function') return false;
+  if (kind === 'static') return isFunction(owner as unknown as Served, camelCase(member));
+  const methods = owner.prototype as Served;
+  // A resource without methods is one that no guest ever gets: what it could do does not matter.
+  return Object.getOwnPropertyNames(methods).length === 1 || isFunction(methods, camelCase(member));
+}
+
+const isFunction = (owner: Served, key: string) => Object.hasOwn(owner, key) && typeof owner[key] === 'function';
+const camelCase = (name: string) => name.replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
+const pascalCase = (name: string) => camelCase(`-${name}`);

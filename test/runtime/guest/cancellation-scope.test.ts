@@ -1,0 +1,37 @@
+import { expect, it } from 'vitest';
+import { CancellationScope } from '../../../src/runtime/guest/cancellation-scope.ts';
+
+function onLeash() {
+  const said: string[] = [];
+  const scope = new CancellationScope({
+    resumes: () => said.push('resumes'),
+    waits: () => said.push('waits'),
+    closed: () => said.push('closed'),
+  });
+  return { scope, said };
+}
+
+it('a wait that is over gives the guest its thread back', async () => {
+  const { scope, said } = onLeash();
+  expect(await scope.hold(Promise.resolve(5))).toBe(5);
+  await expect(scope.hold(Promise.reject(new Error('no')))).rejects.toThrow('no');
+  expect(said).toEqual(['waits', 'resumes', 'waits', 'resumes']);
+});
+
+it('waits end with the guest, the innermost first, and what comes afterwards is nobody’s', async () => {
+  const { scope, said } = onLeash();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const ends: string[] = [];
+  const outer = scope.hold(promise) as Promise<void>;
+  const inner = scope.hold(new Promise<void>(() => {})) as Promise<void>;
+  const trapped = [outer.catch(() => ends.push('outer')), inner.catch(() => ends.push('inner'))];
+  const forgotten = scope.atEnd(() => said.push('forgotten'));
+  scope.atEnd(() => said.push('stopped'));
+  forgotten();
+  scope.end();
+  resolve();
+  await Promise.all(trapped);
+  expect(ends).toEqual(['inner', 'outer']);
+  expect(said).toEqual(['waits', 'waits', 'stopped', 'closed']);
+  expect(() => scope.hold(1)).toThrow(WebAssembly.RuntimeError);
+});

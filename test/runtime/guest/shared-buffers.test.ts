@@ -1,0 +1,36 @@
+import { expect, it } from 'vitest';
+import { ReplayLogWindow } from '../../../src/runtime/guest/shared-buffers.ts';
+import { MAX_BUFFERED_POSTS, POST_WINDOW } from '../../../src/runtime/port/guest-spec.ts';
+
+function post(replayLog: ReplayLogWindow, chars: number): void {
+  replayLog.waitFor(chars);
+  replayLog.add(chars);
+}
+
+it('a replayLog that the host does not take makes its guest wait at its turn, until enough of it was taken', async () => {
+  const replayLog = new ReplayLogWindow();
+  post(replayLog, POST_WINDOW);
+  expect(replayLog.room()).toBeNull();
+  post(replayLog, 2);
+  const waits = replayLog.room();
+  expect(waits).toBeInstanceOf(Promise);
+  replayLog.taken(1);
+  expect(replayLog.room()).toBe(waits);
+  replayLog.taken(1);
+  await waits;
+  expect(replayLog.room()).toBeNull();
+});
+
+it('a guest that cannot be made to wait traps before its replayLog fills the memory of the host', () => {
+  const replayLog = new ReplayLogWindow();
+  post(replayLog, POST_WINDOW + MAX_BUFFERED_POSTS);
+  expect(() => post(replayLog, 1)).toThrow('faster than its journal is written');
+});
+
+it('nothing waits for a replayLog that is closed', async () => {
+  const replayLog = new ReplayLogWindow();
+  post(replayLog, POST_WINDOW + 1);
+  const waits = replayLog.room();
+  replayLog.close();
+  await waits;
+});
