@@ -8,6 +8,7 @@ import type { RegistryChange } from '../registry-client/snapshot.ts';
 import type { TaskPort } from '../registry-client/task-port.ts';
 import type { SmsPlatform } from '../run/open-registry.ts';
 import { limitSpecs } from '../runtime/port/limits.ts';
+import { Caller } from '../server/identity/caller.ts';
 import type { ServiceLog } from '../server/log/service-log.ts';
 import type { RunQueue } from '../server/queue/run-queue.ts';
 import { hasEnded, runStatuses } from '../server/records/run.ts';
@@ -64,7 +65,11 @@ export async function openNodeTasks(options: NodeTasksOptions): Promise<NodeTask
     let loading: Promise<readonly string[]> = Promise.resolve([]);
     const load = async () => {
       if (directory === null) return [];
-      const { changed, problems } = await loadTaskDirectory(directory, { tasks: store, blobs, admission });
+      const { changed, problems } = await loadTaskDirectory(Caller.process('task directory'), directory, {
+        tasks: store,
+        blobs,
+        admission,
+      });
       for (const problem of problems) log('error', 'task_refused', { problem });
       for (const { task, outcome } of changed) log('info', 'task', { task, outcome });
       return problems;

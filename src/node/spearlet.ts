@@ -191,7 +191,7 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
     ...runRoutes({
       kept: () => ({ runs: queue, journals, events: engine.allEvents }),
       tasks: readiness,
-      withdraw: (namespace, id) => parked.left(namespace, id),
+      withdraw: (_, namespace, id) => parked.left(namespace, id),
       isEnding: () => draining,
       trail,
       stops: async () => (queue.isShared ? anywhere : stops),

@@ -3,7 +3,7 @@ import type { McpProfile } from '../server/records/profile.ts';
 import type { StoreStamps } from '../server/records/record-kind.ts';
 import type { StopRecord } from '../server/records/stop.ts';
 import type { TokenRecord } from '../server/records/token-record.ts';
-import { type RegistryStore, StoreError } from '../server/store/store.ts';
+import { StoreError, type StoreReader } from '../server/store/store.ts';
 import { History } from './history.ts';
 import { LiveTopics } from './live-topics.ts';
 import type { NodeReports } from './node-reports.ts';
@@ -14,11 +14,11 @@ const NODES_PAUSE_MS = 1_000;
 const SILENCE_LOOK_MS = 5_000;
 
 export interface FollowedStores {
-  readonly servers: RegistryStore;
-  readonly profiles: RegistryStore<McpProfile>;
-  readonly approvals: RegistryStore<Approval>;
-  readonly people: RegistryStore<TokenRecord>;
-  readonly stops: RegistryStore<StopRecord>;
+  readonly servers: StoreReader;
+  readonly profiles: StoreReader<McpProfile>;
+  readonly approvals: StoreReader<Approval>;
+  readonly people: StoreReader<TokenRecord>;
+  readonly stops: StoreReader<StopRecord>;
 }
 
 /** What a console is told beyond what the stores hold: what changed lately, and how the last hour was. */
@@ -82,7 +82,7 @@ function followReports(reports: NodeReports, changed: () => void): () => void {
   };
 }
 
-async function follow<R extends StoreStamps>(store: RegistryStore<R>, changed: () => void, signal: AbortSignal) {
+async function follow<R extends StoreStamps>(store: StoreReader<R>, changed: () => void, signal: AbortSignal) {
   while (!signal.aborted) {
     try {
       for await (const _ of store.watch(await store.revision(), signal)) changed();

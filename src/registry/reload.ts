@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { errorText } from '../base/error-text.ts';
 import type { SmsTrail } from '../server/audit/sms-trail.ts';
-import { currentCaller } from '../server/identity/caller.ts';
+import type { Caller } from '../server/identity/caller.ts';
 import type { ServiceLog } from '../server/log/service-log.ts';
 import type { McpProfile } from '../server/records/profile.ts';
 import type { StoreStamps } from '../server/records/record-kind.ts';
@@ -11,12 +11,12 @@ import {
   loadDirectory,
   PROFILES_FOLDER,
 } from '../server/store/directory/directory.ts';
-import type { RegistryStore } from '../server/store/store.ts';
+import type { AuditedStore } from './audit/audited-store.ts';
 import type { SmsMetrics } from './sms-metrics.ts';
 
 export interface ReloaderDeps {
-  readonly store: RegistryStore;
-  readonly profiles: RegistryStore<McpProfile>;
+  readonly store: AuditedStore;
+  readonly profiles: AuditedStore<McpProfile>;
   readonly directory: string;
   readonly strict: boolean;
   /** Whether a reload may remove most of what the directory held. */
@@ -47,11 +47,11 @@ export class DirectoryReloader {
     this.#deps = deps;
   }
 
-  reload(options: ReloadOptions): Promise<ReloadResult> {
+  reload(caller: Caller, options: ReloadOptions): Promise<ReloadResult> {
     const { store, profiles, directory } = this.#deps;
     const load = async () => ({
-      servers: await this.#load(store, directory, options),
-      profiles: await this.#load(profiles, join(directory, PROFILES_FOLDER), options),
+      servers: await this.#load(caller, store, directory, options),
+      profiles: await this.#load(caller, profiles, join(directory, PROFILES_FOLDER), options),
     });
     const next = this.#last.then(load, load);
     this.#last = next;
@@ -59,7 +59,8 @@ export class DirectoryReloader {
   }
 
   async #load<R extends StoreStamps>(
-    store: RegistryStore<R>,
+    caller: Caller,
+    store: AuditedStore<R>,
     directory: string,
     { dryRun, allowMassRemoval = false }: ReloadOptions,
   ): Promise<DirectoryResult> {
@@ -67,9 +68,9 @@ export class DirectoryReloader {
     // Most directories have no profiles, and nobody wants to read that at every load.
     const isQuiet = ({ plan, problems }: DirectoryResult) =>
       store.kind.name === 'profile' && plan.owned === 0 && plan.changes.length === 0 && problems.length === 0;
-    const about = { event: 'sms.reloaded', ...currentCaller() } as const;
+    const about = { event: 'sms.reloaded', ...caller } as const;
     try {
-      const result = await loadDirectory(store, directory, {
+      const result = await loadDirectory(store.as(caller), directory, {
         strict,
         dryRun,
         optional: store.kind.name === 'profile',

@@ -10,6 +10,7 @@ import { HeldBytes } from '../server/http/held-bytes.ts';
 import type { OriginPolicy } from '../server/http/origin-check.ts';
 import { PeerGate } from '../server/http/peer-gate.ts';
 import { ServingState } from '../server/http/serving-state.ts';
+import { Caller } from '../server/identity/caller.ts';
 import type { ServiceLog } from '../server/log/service-log.ts';
 import type { KeptRegistry } from '../server/store/kept-registry.ts';
 import { openStore } from '../server/store/open-store.ts';
@@ -130,7 +131,7 @@ async function serve(
         });
   for (const problem of kept.warnings) log('error', 'store', { problem });
   if (reloader !== null) await firstLoad(reloader, config, log);
-  const problems = await tasks.load();
+  const problems = await tasks.load(Caller.process('start'));
   if (strict && problems.length > 0) throw new DirectoryRefused('--strict rejects the task files above');
 
   const held = new HeldBytes({ max: limits.max_answer_bytes, maxPerPeer: limits.max_answer_bytes_per_peer });
@@ -197,7 +198,7 @@ async function serve(
   const runRoutes = registryRunRoutes({
     kept: submitted.kept,
     tasks: book,
-    withdraw: (namespace, run) => approvals.withdrawAll(namespace, run, 'the run was cancelled'),
+    withdraw: (caller, namespace, run) => approvals.withdrawAll(caller, namespace, run, 'the run was cancelled'),
     isEnding: () => !serving.isServing,
     stops: async () => {
       const active = new Map((await stops.list()).records.map((stop) => [stop.stop_id, stop]));
@@ -274,9 +275,9 @@ async function serve(
     routes,
     reload: async () => {
       credentials.reload();
-      await tasks.load();
+      await tasks.load(Caller.process('reload'));
       readRules(deps, approvals);
-      return reloader === null ? null : reloader.reload({ dryRun: false });
+      return reloader === null ? null : reloader.reload(Caller.process('reload'), { dryRun: false });
     },
     close() {
       closing ??= close();
@@ -295,7 +296,7 @@ async function openTelemetryOf({ telemetry }: SmsConfig, log: ServiceLog): Promi
 /** What is stored is served also when the directory cannot be taken over: nodes depend on it. */
 async function firstLoad(reloader: DirectoryReloader, { strict }: SmsConfig, log: ServiceLog): Promise<void> {
   try {
-    const { servers, profiles } = await reloader.reload({ dryRun: false });
+    const { servers, profiles } = await reloader.reload(Caller.process('start'), { dryRun: false });
     const refusal = servers.refusal ?? profiles.refusal;
     if (refusal !== null && strict) throw new DirectoryRefused(refusal);
   } catch (error) {

@@ -2,16 +2,18 @@ import { expect, it, vi } from 'vitest';
 import { auditedStore } from '../../src/registry/audit/audited-store.ts';
 import type { AuditEvent } from '../../src/server/audit/event.ts';
 import { noTrail } from '../../src/server/audit/sms-trail.ts';
+import { Caller } from '../../src/server/identity/caller.ts';
 import { createMemoryStore } from '../../src/server/store/memory-store.ts';
 import { sampleRecord } from '../server/records/record-samples.ts';
 
 /** More steps than anything takes from its call to its change. */
 const STEPS = 40;
+const caller = Caller.process('test');
 
 it('tells of changes in the order in which they were made, however close they are [audit.sms]', async () => {
   for (let steps = 0; steps < STEPS; steps++) {
     const told: AuditEvent[] = [];
-    const store = auditedStore(createMemoryStore(), { ...noTrail, write: (event) => told.push(event) });
+    const store = auditedStore(createMemoryStore(), { ...noTrail, write: (event) => told.push(event) }).as(caller);
     const many = store.apply(['a', 'b', 'c'].map((id) => ({ upsert: sampleRecord(id) })));
     for (let step = 0; step < steps; step++) await null;
     await Promise.all([many, store.upsert(sampleRecord('d'))]);
@@ -28,7 +30,7 @@ it('tells of a change after those of a large one that was made before it [audit.
     const until = performance.now() + (told.length < 4 ? 11 : 0);
     while (performance.now() < until);
   };
-  const store = auditedStore(createMemoryStore(), { ...noTrail, write });
+  const store = auditedStore(createMemoryStore(), { ...noTrail, write }).as(caller);
   const large = store.apply(['a', 'b', 'c', 'd'].map((id) => ({ upsert: sampleRecord(id) })));
   await vi.waitUntil(() => told.length > 0, { interval: 1 });
   await Promise.all([large, store.upsert(sampleRecord('e')), store.remove('a')]);

@@ -93,7 +93,7 @@ describe('the trail of a registry', () => {
     ]);
   });
 
-  it('has imports and reloads, record by record [audit.sms]', async () => {
+  it('has imports and reloads, record by record, with the job of the process that made them [audit.sms]', async () => {
     const registryDir = temporaryDirectory();
     writeFileSync(join(registryDir, 'a.json'), JSON.stringify({ ...fsRecord, server_id: 'a' }));
     const test = await startTestSms({ registryDir });
@@ -106,8 +106,8 @@ describe('the trail of a registry', () => {
     expect(
       named(lines, 'sms.record_changed').map(({ server_id, action, via, method }) => [server_id, action, via, method]),
     ).toEqual([
-      ['a', 'create', 'process', 'none'],
-      ['b', 'create', 'process', 'none'],
+      ['a', 'create', 'process', 'start'],
+      ['b', 'create', 'process', 'reload'],
       ['imported-1', 'create', 'http', `POST ${servers}/import`],
       ['imported-2', 'create', 'http', `POST ${servers}/import`],
     ]);

@@ -6,7 +6,7 @@ import { writeReply } from '../../server/http/http-reply.ts';
 import { checkedUrl, type OriginPolicy } from '../../server/http/origin-check.ts';
 import { HttpProblem, problemOf } from '../../server/http/problem.ts';
 import { RouteTable } from '../../server/http/route-table.ts';
-import { asCaller, callerOf } from '../../server/identity/caller.ts';
+import { Caller } from '../../server/identity/caller.ts';
 import { type Identity, mayName, refusal } from '../../server/identity/identity.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import { beginHttpSpan, endHttpSpan } from '../../server/telemetry/server-span.ts';
@@ -61,20 +61,20 @@ async function serve(
     if (options.tracer !== null && route.needs !== 'anybody') {
       span = beginHttpSpan(options.tracer, traceparent, route.method, route.path);
     }
-    const caller = await allowed(req, route, params, options);
+    const identity = await allowed(req, route, params, options);
     // The client may have disconnected while its token was looked up: nothing would end what its request begins.
     if (res.closed) {
       if (span !== null) endHttpSpan(span, CLIENT_CLOSED);
       return;
     }
-    const name = caller === nobody ? null : caller.name;
+    const name = identity === nobody ? null : identity.name;
     const request = options.callers.admit(name, req.socket, route.lasts?.(req.headers) ?? null);
     endWith(res, request);
     const gone = new AbortController();
     const whileValid = (ended: () => void) =>
-      caller === nobody
+      identity === nobody
         ? () => {}
-        : options.access.whileValid(req.headers.authorization, peerOf(req.socket), caller, ended);
+        : options.access.whileValid(req.headers.authorization, peerOf(req.socket), identity, ended);
     const forget = whileValid(() => gone.abort(GONE));
     res.once('close', () => {
       forget();
@@ -85,13 +85,14 @@ async function serve(
       response: res,
       query: url.searchParams,
       params,
-      caller,
+      identity,
+      caller: Caller.request(req, 'http', label, identity),
       trace: parseTraceparent(traceparent) === null ? null : (span?.context ?? null),
       whileValid,
       bytes: (maxBytes: number) => request.body(req, maxBytes),
       signal: AbortSignal.any([gone.signal, options.shutdown]),
     };
-    reply = await asCaller(callerOf(req, 'http', label, caller), () => route.run(nodeCall));
+    reply = await route.run(nodeCall);
   } catch (error) {
     reply = problemReply(error, label, options.log);
   }

@@ -3,7 +3,6 @@ import { z } from 'zod';
 import type { SmsTrail } from '../../server/audit/sms-trail.ts';
 import { openApiDocument } from '../../server/http/openapi.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
-import { currentCaller } from '../../server/identity/caller.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import type { RunQueue } from '../../server/queue/run-queue.ts';
 import { ALL_NAMESPACES } from '../../server/records/permissions.ts';
@@ -52,7 +51,7 @@ export function streamSessionRoute(queue: RunQueue, streams: RunStreams): NodeRo
       const { id } = run;
       const why = streams.whyNot(run);
       if (why !== null) throw new HttpProblem(409, 'not-running', why);
-      const token = streams.session(id, { name: call.caller.name, whileValid: call.whileValid });
+      const token = streams.session(id, { name: call.identity.name, whileValid: call.whileValid });
       const path = `/api/v1/executions/${id}/streams/ws?token=${token}`;
       return jsonReply(201, { token, path, expires_in_s: SESSION_MS / 1000 } satisfies z.infer<typeof session>);
     },
@@ -78,8 +77,8 @@ export function backupRoute(source: BackupSource | null, trail: Pick<SmsTrail, '
         503: { what: 'another backup is in progress' },
       },
     },
-    async run({ response, signal, caller }) {
-      if (caller.namespace !== ALL_NAMESPACES || !caller.mayReadJournals) {
+    async run({ response, signal, identity, caller }) {
+      if (identity.namespace !== ALL_NAMESPACES || !identity.mayReadJournals) {
         const detail =
           'a backup has the journals of all namespaces: it needs an admin of all of them who may read journals';
         throw new HttpProblem(403, 'not-permitted', detail);
@@ -94,8 +93,8 @@ export function backupRoute(source: BackupSource | null, trail: Pick<SmsTrail, '
       try {
         const first = await bytes.next(); // fails before the status is sent
         response.writeHead(200, { 'content-type': 'application/x-tar', 'cache-control': 'no-store' });
-        trail.write({ event: 'sms.served', ...currentCaller(), code: '200' });
-        log('info', 'backup', { by: caller.name });
+        trail.write({ event: 'sms.served', ...caller, code: '200' });
+        log('info', 'backup', { by: identity.name });
         let sent = first.done === true ? 0 : await write(first.value);
         for await (const chunk of bytes) {
           signal.throwIfAborted();

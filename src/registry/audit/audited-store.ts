@@ -1,7 +1,7 @@
 import { Turns } from '../../base/turns.ts';
 import type { AuditEvent } from '../../server/audit/event.ts';
 import type { SmsTrail } from '../../server/audit/sms-trail.ts';
-import { currentCaller } from '../../server/identity/caller.ts';
+import type { Caller } from '../../server/identity/caller.ts';
 import { tokenJson } from '../../server/identity/token-json.ts';
 import { maskRecord } from '../../server/records/mask.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
@@ -11,12 +11,12 @@ import type { StopRecord } from '../../server/records/stop.ts';
 import type { TaskRecord } from '../../server/records/task-kind.ts';
 import type { TokenRecord } from '../../server/records/token-record.ts';
 import { changedFields } from '../../server/store/directory/directory.ts';
-import { type RegistryStore, StoreError } from '../../server/store/store.ts';
+import { type RegistryStore, StoreError, type StoreReader } from '../../server/store/store.ts';
 
 /** Ids that one line names; the rest is a number. */
 const MAX_IDS = 100;
 
-interface ToldChange {
+interface RecordChange {
   readonly action: 'create' | 'update' | 'delete';
   readonly revision: number;
   readonly fields: readonly string[];
@@ -26,52 +26,58 @@ interface ToldChange {
 
 /** How the trail tells of a kind of record. */
 interface KindWords<R> {
-  readonly started: (ids: readonly string[], changes: number) => AuditEvent;
-  readonly changed: (id: string, change: ToldChange) => AuditEvent;
+  readonly started: (caller: Caller, ids: readonly string[], changes: number) => AuditEvent;
+  readonly changed: (caller: Caller, id: string, change: RecordChange) => AuditEvent;
   /** Without what may be secret. */
   readonly shown: (record: R) => object;
   /** Whether what the record is of is there: some leave a record behind. @default it is */
   readonly isThere?: (record: R) => boolean;
 }
 
+/** A store whose changes are in the audit log: each change names its caller. */
+export interface AuditedStore<R extends StoreStamps = McpServerRecord> extends StoreReader<R> {
+  /** The store for changes that this caller makes. */
+  as(caller: Caller): RegistryStore<R>;
+}
+
 /** The same store; every change that goes through it is in the trail: who made it, what was there, what is there now. */
-export function auditedStore(store: RegistryStore, trail: SmsTrail): RegistryStore {
+export function auditedStore(store: RegistryStore, trail: SmsTrail): AuditedStore {
   return audited(store, trail, {
-    started: (servers, changes) => ({ event: 'sms.write_started', ...currentCaller(), servers, changes }),
-    changed: (server_id, change) => ({ event: 'sms.record_changed', ...currentCaller(), server_id, ...change }),
+    started: (caller, servers, changes) => ({ event: 'sms.write_started', ...caller, servers, changes }),
+    changed: (caller, server_id, change) => ({ event: 'sms.record_changed', ...caller, server_id, ...change }),
     shown: (record: McpServerRecord) => maskRecord(record),
   });
 }
 
-export function auditedProfiles(store: RegistryStore<McpProfile>, trail: SmsTrail): RegistryStore<McpProfile> {
+export function auditedProfiles(store: RegistryStore<McpProfile>, trail: SmsTrail): AuditedStore<McpProfile> {
   return audited(store, trail, {
-    started: (profiles, changes) => ({ event: 'sms.profile_write_started', ...currentCaller(), profiles, changes }),
-    changed: (profile, change) => ({ event: 'sms.profile_changed', ...currentCaller(), profile, ...change }),
+    started: (caller, profiles, changes) => ({ event: 'sms.profile_write_started', ...caller, profiles, changes }),
+    changed: (caller, profile, change) => ({ event: 'sms.profile_changed', ...caller, profile, ...change }),
     shown: (profile: McpProfile) => profile,
   });
 }
 
-export function auditedTokens(store: RegistryStore<TokenRecord>, trail: SmsTrail): RegistryStore<TokenRecord> {
+export function auditedTokens(store: RegistryStore<TokenRecord>, trail: SmsTrail): AuditedStore<TokenRecord> {
   return audited(store, trail, {
-    started: (tokens, changes) => ({ event: 'sms.token_write_started', ...currentCaller(), tokens, changes }),
-    changed: (token, change) => ({ event: 'sms.token_changed', ...currentCaller(), token, ...change }),
+    started: (caller, tokens, changes) => ({ event: 'sms.token_write_started', ...caller, tokens, changes }),
+    changed: (caller, token, change) => ({ event: 'sms.token_changed', ...caller, token, ...change }),
     shown: tokenJson,
   });
 }
 
-export function auditedStops(store: RegistryStore<StopRecord>, trail: SmsTrail): RegistryStore<StopRecord> {
+export function auditedStops(store: RegistryStore<StopRecord>, trail: SmsTrail): AuditedStore<StopRecord> {
   return audited(store, trail, {
-    started: (stops, changes) => ({ event: 'sms.stop_write_started', ...currentCaller(), stops, changes }),
-    changed: (stop_id, change) => ({ event: 'sms.stop_changed', ...currentCaller(), stop_id, ...change }),
+    started: (caller, stops, changes) => ({ event: 'sms.stop_write_started', ...caller, stops, changes }),
+    changed: (caller, stop_id, change) => ({ event: 'sms.stop_changed', ...caller, stop_id, ...change }),
     shown: ({ scope, name, effect, reason }: StopRecord) => ({ scope, name, effect, reason }),
   });
 }
 
 /** Nothing of its content: what a revision says is read by its number. */
-export function auditedTasks(store: RegistryStore<TaskRecord>, trail: SmsTrail): RegistryStore<TaskRecord> {
+export function auditedTasks(store: RegistryStore<TaskRecord>, trail: SmsTrail): AuditedStore<TaskRecord> {
   return audited(store, trail, {
-    started: (tasks, changes) => ({ event: 'sms.task_write_started', ...currentCaller(), tasks, changes }),
-    changed: (task_id, change) => ({ event: 'sms.task_changed', ...currentCaller(), task_id, ...change }),
+    started: (caller, tasks, changes) => ({ event: 'sms.task_write_started', ...caller, tasks, changes }),
+    changed: (caller, task_id, change) => ({ event: 'sms.task_changed', ...caller, task_id, ...change }),
     shown: ({ live, from_file }: TaskRecord) => ({
       live: live && { revision: live.revision, digest: live.digest, wasm: live.wasm },
       from_file,
@@ -84,14 +90,14 @@ function audited<R extends StoreStamps>(
   store: RegistryStore<R>,
   trail: SmsTrail,
   words: KindWords<R>,
-): RegistryStore<R> {
-  const permit = async (ids: readonly string[]) => {
-    if (await trail.allowsWrite(() => words.started(ids.slice(0, MAX_IDS), ids.length))) return;
+): AuditedStore<R> {
+  const permit = async (caller: Caller, ids: readonly string[]) => {
+    if (await trail.allowsWrite(() => words.started(caller, ids.slice(0, MAX_IDS), ids.length))) return;
     const why = 'the audit log cannot be written, and nothing can change without it (audit.on_failure)';
     throw new StoreError('not_stored', why);
   };
-  const tell = (id: string, before: R | null, after: R | null, revision: number): void => {
-    trail.write(words.changed(id, { revision, ...difference(words, there(before), there(after)) }));
+  const tell = (caller: Caller, id: string, before: R | null, after: R | null, revision: number): void => {
+    trail.write(words.changed(caller, id, { revision, ...difference(words, there(before), there(after)) }));
   };
   /** Until the changes before are in the log; null: they are. A large one is written in several turns of the event loop. */
   let earlier: Promise<void> | null = null;
@@ -124,7 +130,7 @@ function audited<R extends StoreStamps>(
     return () => found;
   };
 
-  return {
+  const reader: StoreReader<R> = {
     kind: store.kind,
     epoch: () => store.epoch(),
     revision: () => store.revision(),
@@ -135,27 +141,30 @@ function audited<R extends StoreStamps>(
     upToDate: () => store.upToDate(),
     currencyProblem: () => store.currencyProblem(),
     close: () => store.close(),
+  };
+  const as = (caller: Caller): RegistryStore<R> => ({
+    ...reader,
 
     async upsert(record, options) {
       const id = idOf(store.kind, record);
-      await permit([id]);
+      await permit(caller, [id]);
       const before = reading(id);
       const result = await store.upsert(record, options);
-      if (result.changed) await inOrder(() => tell(id, before(), result.record, result.revision));
+      if (result.changed) await inOrder(() => tell(caller, id, before(), result.record, result.revision));
       return result;
     },
 
     async remove(id, options) {
-      await permit([id]);
+      await permit(caller, [id]);
       const before = reading(id);
       const revision = await store.remove(id, options);
-      await inOrder(() => tell(id, before(), null, revision));
+      await inOrder(() => tell(caller, id, before(), null, revision));
       return revision;
     },
 
     async apply(changes) {
       const ids = changes.map((change) => ('remove' in change ? change.remove : idOf(store.kind, change.upsert)));
-      await permit(ids);
+      await permit(caller, ids);
       const before = new Map((await store.list()).records.map((record) => [idOf(store.kind, record), record]));
       const result = await store.apply(changes);
       await inOrder(async () => {
@@ -164,19 +173,20 @@ function audited<R extends StoreStamps>(
           if (turns.over) await turns.next();
           const [was, is] = [before.get(id) ?? null, result.records[index] ?? null];
           if (is === null || is.mod_revision !== was?.mod_revision)
-            tell(id, was, is, is?.mod_revision ?? result.revision);
+            tell(caller, id, was, is, is?.mod_revision ?? result.revision);
         }
       });
       return result;
     },
-  };
+  });
+  return { ...reader, as };
 }
 
 function difference<R extends StoreStamps>(
   { shown }: KindWords<R>,
   before: R | null,
   after: R | null,
-): Omit<ToldChange, 'revision'> {
+): Omit<RecordChange, 'revision'> {
   if (before !== null && after !== null) {
     const fields = changedFields(before, after);
     const only = (record: R) =>

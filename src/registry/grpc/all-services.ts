@@ -15,7 +15,7 @@ import type { Access } from '../../server/identity/access.ts';
 import type { Oidc } from '../../server/identity/oidc/oidc.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
 import type { StopRecord } from '../../server/records/stop.ts';
-import type { RegistryStore } from '../../server/store/store.ts';
+import type { AuditedStore } from '../audit/audited-store.ts';
 import type { NodeReports } from '../node-reports.ts';
 import type { RunReports } from '../run-reports.ts';
 import { approvalService } from './approval-service.ts';
@@ -31,9 +31,9 @@ import { type TaskRecordServiceDeps, taskRecordService } from './task-record-ser
 import { type TaskServiceDeps, taskService } from './task-service.ts';
 
 export interface ServicesDeps extends KindServiceDeps, TaskServiceDeps, TaskRecordServiceDeps {
-  readonly store: RegistryStore;
-  readonly profiles: RegistryStore<McpProfile>;
-  readonly stops: RegistryStore<StopRecord>;
+  readonly store: AuditedStore;
+  readonly profiles: AuditedStore<McpProfile>;
+  readonly stops: AuditedStore<StopRecord>;
   readonly approvals: ApprovalQueue;
   readonly reports: NodeReports;
   readonly runs: RunReports;

@@ -7,6 +7,7 @@ import type { ApprovalService, ApprovalCall as WireCall } from '../../generated/
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import { type Approval, type BoundCall, decidersOf } from '../../server/records/approval.ts';
 import { EventReader } from '../event-reader.ts';
+import { callerOf } from './grpc-caller.ts';
 import { toStatus } from './grpc-errors.ts';
 
 export interface ApprovalServiceDeps {
@@ -41,11 +42,12 @@ export function approvalService(
   });
 
   return {
-    async openApproval(request) {
+    async openApproval(request, { values }) {
+      const caller = callerOf(values);
       const call = boundCall(request.call);
       const asked: AskedCall = {
         ...call,
-        namespace: queue.namespaceFor(request.namespace) ?? refuse('namespace is not accessible to this node'),
+        namespace: queue.namespaceFor(caller, request.namespace) ?? refuse('namespace is not accessible to this node'),
         callId: request.callId,
         nodeId: request.nodeId,
         arguments: jsonObject('arguments_json', request.argumentsJson),
@@ -55,13 +57,13 @@ export function approvalService(
       };
       const problem = sizeProblem(asked);
       if (problem !== null) refuse(problem);
-      return { approval: toWire(await queue.open(asked).catch(fail)) };
+      return { approval: toWire(await queue.open(caller, asked).catch(fail)) };
     },
 
-    watchApprovals({ run, namespace: given }, { signal }) {
-      // Here, and not in the stream: that one is read for nobody in particular.
-      const namespace = queue.namespaceFor(given) ?? refuse('namespace is not accessible to this node');
-      const mayName = given === '' ? queue.scope() : (name: string) => name === namespace;
+    watchApprovals({ run, namespace: given }, { signal, values }) {
+      const caller = callerOf(values);
+      const namespace = queue.namespaceFor(caller, given) ?? refuse('namespace is not accessible to this node');
+      const mayName = given === '' ? queue.scope(caller) : (name: string) => name === namespace;
       const isWanted =
         run === ''
           ? (approval: Approval) => approval.status !== 'waiting' && mayName(approval.namespace)
@@ -92,22 +94,26 @@ export function approvalService(
       }
     },
 
-    async claimApproval({ approvalId, claim, call, argumentsSha256 }) {
+    async claimApproval({ approvalId, claim, call, argumentsSha256 }, { values }) {
       if (!/^[0-9a-f]{32}$/.test(claim)) refuse('claim must be 32 hex digits');
-      return { refusal: (await queue.claim(approvalId, claim, boundCall(call), argumentsSha256).catch(fail)) ?? '' };
+      const caller = callerOf(values);
+      const claimed = queue.claim(caller, approvalId, claim, boundCall(call), argumentsSha256);
+      return { refusal: (await claimed.catch(fail)) ?? '' };
     },
 
-    async waitingApprovals({ approvalIds }) {
+    async waitingApprovals({ approvalIds }, { values }) {
+      const caller = callerOf(values);
       if (approvalIds.length > MAX_IDS) refuse(`approval_ids has more than ${MAX_IDS} entries`);
-      const waiting = approvalIds.filter((id) => queue.isWaiting(id));
+      const waiting = approvalIds.filter((id) => queue.isWaiting(caller, id));
       return { approvalIds: waiting };
     },
 
-    async withdrawApproval({ approvalId, reason, run, namespace: given }) {
+    async withdrawApproval({ approvalId, reason, run, namespace: given }, { values }) {
+      const caller = callerOf(values);
       if (approvalId === '' && run !== '') {
-        const namespace = queue.namespaceFor(given) ?? refuse('namespace is not accessible to this node');
-        await queue.withdrawAll(namespace, run, reason).catch(fail);
-      } else await queue.withdraw(approvalId, reason).catch(fail);
+        const namespace = queue.namespaceFor(caller, given) ?? refuse('namespace is not accessible to this node');
+        await queue.withdrawAll(caller, namespace, run, reason).catch(fail);
+      } else await queue.withdraw(caller, approvalId, reason).catch(fail);
       return {};
     },
   };

@@ -1,13 +1,23 @@
 import { type ContextValues, createContextKey } from '@connectrpc/connect';
 import type { Stranger } from '../../server/identity/access.ts';
+import type { Caller } from '../../server/identity/caller.ts';
 import type { Identity } from '../../server/identity/identity.ts';
 
-/** Who calls; somebody unknown only where the method is for anybody. */
-export const grpcCaller = createContextKey<Identity | Stranger>('missing', { description: 'caller' });
+/** Identity of the caller; a `Stranger` only in methods that need no authentication. */
+export const grpcIdentity = createContextKey<Identity | Stranger>('missing', { description: 'identity' });
+
+/** The caller as functions that decide take it, and as the audit log has it. Set by the listener. */
+export const grpcCaller = createContextKey<Caller | null>(null, { description: 'caller' });
+
+export function callerOf(values: ContextValues): Caller {
+  const caller = values.get(grpcCaller);
+  if (caller === null) throw new Error('the listener did not set the caller');
+  return caller;
+}
 
 /** For methods that are not for anybody. */
 export function identityOf(values: ContextValues): Identity {
-  const who = values.get(grpcCaller);
+  const who = values.get(grpcIdentity);
   if (typeof who === 'string') throw new Error('a method without authentication needs the identity of the caller');
   return who;
 }

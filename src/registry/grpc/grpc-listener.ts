@@ -6,14 +6,14 @@ import { startOf } from '../../base/cut-text.ts';
 import type { Refusal, SmsTrail } from '../../server/audit/sms-trail.ts';
 import { peerOf } from '../../server/http/connections.ts';
 import { type Access, type Stranger, strangerAdvice } from '../../server/identity/access.ts';
-import { asCaller, callerOf } from '../../server/identity/caller.ts';
+import { Caller } from '../../server/identity/caller.ts';
 import { type Identity, type Need, refusal } from '../../server/identity/identity.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import { beginGrpcSpan, endGrpcSpan } from '../../server/telemetry/server-span.ts';
 import type { Tracer } from '../../server/telemetry/span.ts';
 import type { SmsMetrics } from '../sms-metrics.ts';
 import type { CallLimits } from './call-limits.ts';
-import { grpcCaller } from './grpc-caller.ts';
+import { grpcCaller, grpcIdentity } from './grpc-caller.ts';
 import { responseSink, type StreamSink, streamSink, writeWithin } from './stream-sink.ts';
 
 export interface GrpcListenerOptions {
@@ -60,7 +60,7 @@ export function grpcListener(
     readMaxBytes: MAX_REQUEST_BYTES,
     shutdownSignal: options.shutdown,
     requestGate: ({ service, method, values }) =>
-      admit(values.get(grpcCaller), needOf(service, method, options.needs), options.metrics),
+      admit(values.get(grpcIdentity), needOf(service, method, options.needs), options.metrics),
   });
   options.routes(router);
   const methods = new Map<string, ServedMethod>(
@@ -150,19 +150,17 @@ async function serve(
     tracer && need.needs !== 'anybody'
       ? beginGrpcSpan(tracer, req.headers.traceparent, `${handler.service.typeName}/${method.name}`)
       : null;
-  const caller = callerOf(req, 'grpc', method.name, typeof who === 'string' ? null : who);
+  const caller = Caller.request(req, 'grpc', method.name, typeof who === 'string' ? null : who);
   const timer = setTimeout(() => req.stream.close(constants.NGHTTP2_CANCEL), REQUEST_TIMEOUT_MS);
   const sink = responseSink(res, { peer: peerOf(req.socket), slowReaderMs, onBegin: () => clearTimeout(timer) });
-  const values = createContextValues().set(streamSink, sink).set(grpcCaller, who);
+  const values = createContextValues().set(streamSink, sink).set(grpcIdentity, who).set(grpcCaller, caller);
   let status = 'broken';
   try {
     const request = universalRequestFromNodeRequest(req, res, undefined, values);
-    await asCaller(caller, async () => {
-      const response = await handler(request);
-      clearTimeout(timer);
-      await send(response, res, sink, slowReaderMs);
-      status = response.trailer?.get('grpc-status') ?? String(response.status);
-    });
+    const response = await handler(request);
+    clearTimeout(timer);
+    await send(response, res, sink, slowReaderMs);
+    status = response.trailer?.get('grpc-status') ?? String(response.status);
     if (status !== '0') trail.refused(caller, outcomeOf(status), need.changes);
   } catch (error) {
     // The peer has gone, or never sent a request that could be one.

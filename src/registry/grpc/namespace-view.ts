@@ -1,5 +1,5 @@
 import type { StoreStamps } from '../../server/records/record-kind.ts';
-import type { RegistryStore } from '../../server/store/store.ts';
+import type { StoreReader } from '../../server/store/store.ts';
 import type { WatchedStore } from './watch-stream.ts';
 
 /**
@@ -7,7 +7,7 @@ import type { WatchedStore } from './watch-stream.ts';
  * one in which nothing changed. `isVisibleId` filters deletions, of which only the id is known.
  */
 export function namespaceView<R extends StoreStamps>(
-  store: RegistryStore<R>,
+  store: StoreReader<R>,
   isVisible: (record: R) => boolean,
   isVisibleId: (id: string) => boolean,
 ): WatchedStore<R> {

@@ -3,22 +3,23 @@ import type { McpRegistryService } from '../../generated/proto/sms/mcp_registry_
 import { isServerId } from '../../server/records/record.ts';
 import { upsertToInput } from '../../server/records/record-wire.ts';
 import { InvalidRecord, writeRecord } from '../../server/store/record-write.ts';
-import type { RegistryStore } from '../../server/store/store.ts';
+import type { AuditedStore } from '../audit/audited-store.ts';
 import { serverMessages } from './encoded-messages.ts';
+import { callerOf } from './grpc-caller.ts';
 import { KindReads, type KindServiceDeps } from './kind-reads.ts';
 
-export function registryService(store: RegistryStore, deps: KindServiceDeps): ServiceImpl<typeof McpRegistryService> {
+export function registryService(store: AuditedStore, deps: KindServiceDeps): ServiceImpl<typeof McpRegistryService> {
   const { metrics, log } = deps;
   const reads = new KindReads(store, serverMessages, deps);
   return {
     listMcpServers: (_, { values }) => reads.list(values),
     watchMcpServers: (request, { signal, values }) => reads.watch(request, signal, values),
 
-    async upsertMcpServer({ record }) {
+    async upsertMcpServer({ record }, { values }) {
       const startedAt = performance.now();
       try {
         if (record === undefined) throw new InvalidRecord([{ path: '', message: 'is required' }]);
-        const written = await writeRecord(store, {
+        const written = await writeRecord(store.as(callerOf(values)), {
           id: record.serverId,
           input: (stored) => upsertToInput(record, stored),
           strict: deps.strict,
@@ -32,10 +33,10 @@ export function registryService(store: RegistryStore, deps: KindServiceDeps): Se
       }
     },
 
-    async deleteMcpServer({ serverId }) {
+    async deleteMcpServer({ serverId }, { values }) {
       if (!isServerId(serverId)) throw new ConnectError('there is no such server', Code.NotFound);
       const startedAt = performance.now();
-      const revision = await store.remove(serverId).catch(reads.fail);
+      const revision = await store.as(callerOf(values)).remove(serverId).catch(reads.fail);
       metrics.writeSeconds.record((performance.now() - startedAt) / 1000);
       log('info', 'delete', { server: serverId, revision, via: 'grpc' });
       return { revision: BigInt(revision) };

@@ -2,14 +2,14 @@ import type { ContextValues, ServiceImpl } from '@connectrpc/connect';
 import type { StopService } from '../../generated/proto/sms/stop_pb.ts';
 import { ALL_NAMESPACES } from '../../server/records/permissions.ts';
 import { namespaceOfStop, type StopRecord } from '../../server/records/stop.ts';
-import type { RegistryStore } from '../../server/store/store.ts';
+import type { StoreReader } from '../../server/store/store.ts';
 import { stopMessages } from './encoded-messages.ts';
 import { identityOf } from './grpc-caller.ts';
 import { KindReads, type KindServiceDeps } from './kind-reads.ts';
 import { namespaceView } from './namespace-view.ts';
 
 /** Stops as nodes follow them. A node of one namespace does not see stops of another namespace. */
-export function stopService(store: RegistryStore<StopRecord>, deps: KindServiceDeps): ServiceImpl<typeof StopService> {
+export function stopService(store: StoreReader<StopRecord>, deps: KindServiceDeps): ServiceImpl<typeof StopService> {
   const ofAll = new KindReads(store, stopMessages, deps);
   const reads = (values: ContextValues): KindReads<StopRecord> => {
     const { namespace } = identityOf(values);

@@ -4,7 +4,7 @@ import { mayName } from '../../server/identity/identity.ts';
 import { ALL_NAMESPACES } from '../../server/records/permissions.ts';
 import { isTaskId, type TaskRecord } from '../../server/records/task-kind.ts';
 import { revisionToWire } from '../../server/records/task-wire.ts';
-import type { RegistryStore } from '../../server/store/store.ts';
+import type { StoreReader } from '../../server/store/store.ts';
 import type { Blobs } from '../../server/tasks/blobs.ts';
 import type { SmsTasks } from '../tasks/sms-tasks.ts';
 import { taskMessages } from './encoded-messages.ts';
@@ -13,7 +13,7 @@ import { KindReads, type KindServiceDeps } from './kind-reads.ts';
 import { namespaceView } from './namespace-view.ts';
 
 export interface TaskRecordServiceDeps extends KindServiceDeps {
-  readonly taskStore: RegistryStore<TaskRecord>;
+  readonly taskStore: StoreReader<TaskRecord>;
   readonly tasks: SmsTasks;
   readonly blobs: Blobs;
 }

@@ -18,7 +18,7 @@ import type { TaskRequests } from '../../server/routes/task-requests.ts';
 import type { NamedTask, Task } from '../../server/tasks/task-book.ts';
 import { TaskError } from '../../server/tasks/task-error.ts';
 import type { SmsTasks } from '../tasks/sms-tasks.ts';
-import { identityOf } from './grpc-caller.ts';
+import { callerOf, identityOf } from './grpc-caller.ts';
 import { toStatus } from './grpc-errors.ts';
 
 export interface TaskServiceDeps {
@@ -38,12 +38,12 @@ export function taskService({ tasks, taskRequests, log }: TaskServiceDeps): Serv
 
   return {
     async registerTask(request, { values }) {
-      const caller = identityOf(values);
-      const named = namedBy(request.name, caller);
+      const identity = identityOf(values);
+      const named = namedBy(request.name, identity);
       try {
         const before = await tasks.find(named);
         const given = documentOf(named, request, before?.live ?? null);
-        const { task, outcome } = await taskRequests.apply(named, given, caller);
+        const { task, outcome } = await taskRequests.apply(named, given, identity, callerOf(values));
         log('info', 'task_changed', { task: taskId(task), revision: task.live.revision, outcome, via: 'grpc' });
         const message = `revision ${task.live.revision} ${outcome}`;
         return { success: true, message, taskId: taskId(task), task: toWire(task) };
@@ -72,7 +72,7 @@ export function taskService({ tasks, taskRequests, log }: TaskServiceDeps): Serv
     async unregisterTask({ taskId: id }, { values }) {
       const named = namedBy(id, identityOf(values));
       try {
-        await tasks.remove(named);
+        await tasks.remove(named, callerOf(values));
         log('info', 'task_changed', { task: taskId(named), outcome: 'removed', via: 'grpc' });
         return { success: true, message: 'removed', taskId: taskId(named) };
       } catch (error) {

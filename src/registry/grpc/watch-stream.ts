@@ -1,12 +1,12 @@
 import type { StoreStamps } from '../../server/records/record-kind.ts';
-import { type RegistryStore, StoreError } from '../../server/store/store.ts';
+import { StoreError, type StoreReader } from '../../server/store/store.ts';
 import { EventReader } from '../event-reader.ts';
 import type { KindMessages } from './encoded-messages.ts';
 import type { StreamSink } from './stream-sink.ts';
 
 /** What lists and watches need of a store. */
 export type WatchedStore<R extends StoreStamps> = Pick<
-  RegistryStore<R>,
+  StoreReader<R>,
   'epoch' | 'revision' | 'list' | 'watch' | 'currencyProblem'
 >;
 

@@ -5,15 +5,15 @@ import { jsonBody } from '../../server/http/http-call.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
-import type { RegistryStore } from '../../server/store/store.ts';
+import type { StoreReader } from '../../server/store/store.ts';
 import type { NodeReports } from '../node-reports.ts';
 import type { AskedTask } from '../policy-matrix.ts';
 import type { Route } from './http-listener.ts';
 import { ADMIN_PATH } from './servers-routes.ts';
 
 export interface AccessRouteDeps {
-  readonly store: RegistryStore;
-  readonly profiles: RegistryStore<McpProfile>;
+  readonly store: StoreReader;
+  readonly profiles: StoreReader<McpProfile>;
   readonly reports: NodeReports;
 }
 

@@ -4,7 +4,7 @@ import type { McpProfile } from '../../server/records/profile.ts';
 import type { StopRecord } from '../../server/records/stop.ts';
 import type { TaskRequests } from '../../server/routes/task-requests.ts';
 import type { KeptRegistry } from '../../server/store/kept-registry.ts';
-import type { RegistryStore } from '../../server/store/store.ts';
+import type { AuditedStore } from '../audit/audited-store.ts';
 import type { ConsoleState } from '../console-state.ts';
 import { accessRoute } from './access-route.ts';
 import { approvalsRoutes } from './approvals-routes.ts';
@@ -37,10 +37,10 @@ export interface AllRoutesDeps
     RunsRoutesDeps {
   /** What can be done with runs here. */
   readonly runRoutes: readonly Route[];
-  readonly store: RegistryStore;
-  readonly profiles: RegistryStore<McpProfile>;
+  readonly store: AuditedStore;
+  readonly profiles: AuditedStore<McpProfile>;
   readonly approvals: ApprovalQueue;
-  readonly stops: RegistryStore<StopRecord>;
+  readonly stops: AuditedStore<StopRecord>;
   readonly taskRequests: TaskRequests;
   readonly kept: KeptRegistry;
   readonly dataFile: string;

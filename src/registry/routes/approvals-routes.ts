@@ -7,6 +7,7 @@ import { type HttpCall, jsonBody } from '../../server/http/http-call.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { etag, writeCondition } from '../../server/http/preconditions.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
+import type { Caller } from '../../server/identity/caller.ts';
 import { type Approval, approvalDecisions, approvalLimits, approvalStatuses } from '../../server/records/approval.ts';
 import { StoreError } from '../../server/store/store.ts';
 import { eventsRoute } from './events-route.ts';
@@ -31,19 +32,19 @@ export function approvalsRoutes(queue: ApprovalQueue): Route[] {
     eventsRoute(queue.store, {
       path: `${APPROVALS_PATH}/events`,
       needs: 'view',
-      sees: () => {
-        const mayName = queue.scope();
+      sees: (caller) => {
+        const mayName = queue.scope(caller);
         return ({ namespace }) => mayName(namespace);
       },
     }),
-    route('GET', APPROVALS_PATH, 'view', ({ query }) => list(queue, query)),
-    route('GET', one, 'view', ({ id }) => get(queue, id)),
-    route('GET', `${one}/arguments`, 'decide', ({ id }) => wholeArguments(queue, id)),
+    route('GET', APPROVALS_PATH, 'view', (call) => list(queue, call)),
+    route('GET', one, 'view', (call) => get(queue, call)),
+    route('GET', `${one}/arguments`, 'decide', (call) => wholeArguments(queue, call)),
     route('POST', `${one}/decision`, 'decide', (call) => decide(queue, call)),
   ];
 }
 
-async function list(queue: ApprovalQueue, query: URLSearchParams): Promise<HttpReply> {
+async function list(queue: ApprovalQueue, { query, caller }: HttpCall): Promise<HttpReply> {
   const status = query.get('status');
   if (status !== null && !approvalStatuses.some((known) => known === status)) {
     throw new HttpProblem(400, 'invalid-query', `status: expected one of ${approvalStatuses.join(', ')}`);
@@ -56,7 +57,7 @@ async function list(queue: ApprovalQueue, query: URLSearchParams): Promise<HttpR
     const value = query.get(field);
     return value === null ? [] : [{ field, value }];
   });
-  const mayName = queue.scope();
+  const mayName = queue.scope(caller);
   const { epoch, revision, records } = await queue.store.list();
   const matching = records
     .filter((approval) => mayName(approval.namespace) && (status === null || approval.status === status))
@@ -66,12 +67,12 @@ async function list(queue: ApprovalQueue, query: URLSearchParams): Promise<HttpR
   return jsonReply(200, { revision, epoch, approvals: shown, total: matching.length });
 }
 
-async function get(queue: ApprovalQueue, id: string): Promise<HttpReply> {
-  return shown(queue, await queue.get(id));
+async function get(queue: ApprovalQueue, { id, caller }: HttpCall): Promise<HttpReply> {
+  return shown(queue, caller, await queue.get(caller, id));
 }
 
-async function wholeArguments(queue: ApprovalQueue, id: string): Promise<HttpReply> {
-  const approval = await queue.readWhole(id);
+async function wholeArguments(queue: ApprovalQueue, { id, caller }: HttpCall): Promise<HttpReply> {
+  const approval = await queue.readWhole(caller, id);
   return jsonReply(200, { approval_id: id, arguments: approval.arguments });
 }
 
@@ -83,7 +84,9 @@ async function decide(queue: ApprovalQueue, call: HttpCall): Promise<HttpReply> 
     throw new HttpProblem(400, 'invalid-body', `decision: expected one of ${approvalDecisions.join(', ')}`);
   }
   const ifModRevision = condition.kind === 'at_revision' ? condition.modRevision : undefined;
-  return shown(queue, await queue.decide(call.id, { decision, reason: reasonOf(body), ifModRevision }));
+  const { id, caller } = call;
+  const vote = { decision, reason: reasonOf(body), ifModRevision };
+  return shown(queue, caller, await queue.decide(caller, id, vote));
 }
 
 function reasonOf({ reason = null }: JsonObject): string | null {
@@ -93,8 +96,8 @@ function reasonOf({ reason = null }: JsonObject): string | null {
   return reason === null || reason.trim() === '' ? null : cutText(reason, approvalLimits.reasonChars);
 }
 
-function shown(queue: ApprovalQueue, approval: Approval): HttpReply {
-  const json = shownApproval(approval, queue.leftMs(approval), queue.whyNot(approval));
+function shown(queue: ApprovalQueue, caller: Caller, approval: Approval): HttpReply {
+  const json = shownApproval(approval, queue.leftMs(approval), queue.whyNot(caller, approval));
   return jsonReply(200, json, { etag: etag(approval.mod_revision) });
 }
 

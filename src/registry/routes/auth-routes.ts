@@ -2,7 +2,7 @@ import type { SmsTrail } from '../../server/audit/sms-trail.ts';
 import { type HttpCall, jsonBody } from '../../server/http/http-call.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
-import { callerOf } from '../../server/identity/caller.ts';
+import { Caller } from '../../server/identity/caller.ts';
 import { IssuerUnavailable } from '../../server/identity/oidc/issuer.ts';
 import { LoginRefused } from '../../server/identity/oidc/login.ts';
 import type { Oidc } from '../../server/identity/oidc/oidc.ts';
@@ -77,7 +77,7 @@ async function exchange(deps: AuthRoutesDeps, call: HttpCall): Promise<HttpReply
   const identity = known(deps).logins.exchange(code, secret);
   const session = deps.sessions.begin(identity);
   const { remoteAddress } = call.response.socket ?? {};
-  const caller = callerOf({ socket: { remoteAddress } }, 'http', `POST ${AUTH_PATH}/exchange`, identity);
+  const caller = Caller.request({ socket: { remoteAddress } }, 'http', `POST ${AUTH_PATH}/exchange`, identity);
   deps.trail.write({ event: 'sms.login', ...caller, expires_at: new Date(identity.expiresAtMs ?? 0).toISOString() });
   const about = { name: identity.name, expires_at_ms: identity.expiresAtMs };
   if (deps.scheme === 'http') return jsonReply(200, { ...about, session: 'token', token: session });

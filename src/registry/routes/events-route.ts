@@ -1,8 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import { beginEvents, writeEvents } from '../../server/http/event-stream.ts';
 import type { HttpCall } from '../../server/http/http-call.ts';
+import type { Caller } from '../../server/identity/caller.ts';
 import { idOf, type StoreStamps } from '../../server/records/record-kind.ts';
-import { type RegistryStore, StoreError } from '../../server/store/store.ts';
+import { StoreError, type StoreReader } from '../../server/store/store.ts';
 import { EventReader } from '../event-reader.ts';
 import type { Route } from './http-listener.ts';
 
@@ -10,29 +11,29 @@ import type { Route } from './http-listener.ts';
 const HEARTBEAT_MS = 15_000;
 
 export interface EventsOptions<R> extends Pick<Route, 'path' | 'needs'> {
-  /** Which records whoever reads now may know of. @default all */
-  readonly sees?: () => (record: R) => boolean;
+  /** Which records the caller may see. @default all */
+  readonly sees?: (caller: Caller) => (record: R) => boolean;
 }
 
 /**
  * Server-sent events. `change` names what changed; its id, sent back as Last-Event-ID, lets a reader go on where it
  * was. `reset` says that the reader must fetch everything anew; it also begins a stream without such an id.
  */
-export function eventsRoute<R extends StoreStamps>(store: RegistryStore<R>, options: EventsOptions<R>): Route {
+export function eventsRoute<R extends StoreStamps>(store: StoreReader<R>, options: EventsOptions<R>): Route {
   return {
     method: 'GET',
     path: options.path,
     needs: options.needs,
     lasts: () => 'stream',
     async run(call) {
-      await stream(store, options.sees?.() ?? (() => true), call);
+      await stream(store, options.sees?.(call.caller) ?? (() => true), call);
       return 'streamed';
     },
   };
 }
 
 async function stream<R extends StoreStamps>(
-  store: RegistryStore<R>,
+  store: StoreReader<R>,
   sees: (record: R) => boolean,
   { headers, response, signal }: HttpCall,
 ): Promise<void> {
@@ -54,7 +55,7 @@ async function stream<R extends StoreStamps>(
 }
 
 async function follow<R extends StoreStamps>(
-  store: RegistryStore<R>,
+  store: StoreReader<R>,
   sees: (record: R) => boolean,
   since: number,
   epoch: string,
@@ -80,7 +81,7 @@ async function follow<R extends StoreStamps>(
   }
 }
 
-async function reset(store: Pick<RegistryStore, 'revision'>, response: ServerResponse, epoch: string): Promise<number> {
+async function reset(store: Pick<StoreReader, 'revision'>, response: ServerResponse, epoch: string): Promise<number> {
   const revision = await store.revision();
   await writeEvents(response, message('reset', epoch, revision, { epoch, revision }));
   return revision;

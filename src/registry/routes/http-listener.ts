@@ -11,7 +11,7 @@ import { HttpProblem, problemOf } from '../../server/http/problem.ts';
 import type { RouteDoc } from '../../server/http/route-doc.ts';
 import { RouteTable } from '../../server/http/route-table.ts';
 import { type Access, type Shown, type Stranger, strangerAdvice } from '../../server/identity/access.ts';
-import { asCaller, callerOf } from '../../server/identity/caller.ts';
+import { Caller } from '../../server/identity/caller.ts';
 import { type Identity, mayName, type Need, refusal } from '../../server/identity/identity.ts';
 import { SESSION_HEADER, sessionOfCookie } from '../../server/identity/session-names.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
@@ -92,7 +92,7 @@ async function serve(
 ): Promise<void> {
   let label = 'none';
   let span: Span | null = null;
-  let caller = callerOf(req, 'http', label, null);
+  let caller = Caller.request(req, 'http', label, null);
   let reply: HttpReply | 'streamed';
   try {
     const url = checkedUrl(req, options.origins);
@@ -109,14 +109,14 @@ async function serve(
     if (options.tracer !== null && route.needs !== 'anybody') {
       span = beginHttpSpan(options.tracer, req.headers.traceparent, route.method, route.path);
     }
-    caller = callerOf(req, 'http', label, typeof who === 'string' ? null : who);
+    caller = Caller.request(req, 'http', label, typeof who === 'string' ? null : who);
     const identity = admitted(who, route, params, options);
     const limited = route.needs === 'anybody' ? null : (identity?.name ?? null);
     const request = options.callers.admit(limited, req.socket, route.lasts?.(req.headers) ?? null);
     endWith(res, request);
     const trace = parseTraceparent(req.headers.traceparent) === null ? null : (span?.context ?? null);
-    const call = callOf(req, res, { url, params, identity, trace, request }, options);
-    reply = await asCaller(caller, () => route.run(call));
+    const call = callOf(req, res, { url, params, identity, caller, trace, request }, options);
+    reply = await route.run(call);
     if (route.method !== 'GET' && !route.isQuestion)
       options.trail.write({ event: 'sms.served', ...caller, code: codeOf(reply, res) });
   } catch (error) {
@@ -170,12 +170,14 @@ function callOf(
     url,
     params,
     identity,
+    caller,
     trace,
     request,
   }: {
     readonly url: URL;
     readonly params: Readonly<Record<string, string>>;
     readonly identity: Identity | null;
+    readonly caller: Caller;
     readonly trace: SpanContext | null;
     readonly request: AdmittedRequest;
   },
@@ -193,6 +195,7 @@ function callOf(
     params,
     id: params.id ?? '',
     identity,
+    caller,
     trace,
     text: async (maxBytes) => utf8Text(await request.body(req, maxBytes)),
     bytes: (maxBytes) => request.body(req, maxBytes),

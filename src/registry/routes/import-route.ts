@@ -4,14 +4,15 @@ import { type HttpCall, parseBody, requireContentType } from '../../server/http/
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { fieldError, HttpProblem, invalidRecord } from '../../server/http/problem.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
-import type { ApplyResult, RegistryStore } from '../../server/store/store.ts';
+import type { ApplyResult } from '../../server/store/store.ts';
+import type { AuditedStore } from '../audit/audited-store.ts';
 import type { SmsMetrics } from '../sms-metrics.ts';
 import type { Route } from './http-listener.ts';
 import { type ImportPlan, planImport } from './import-plan.ts';
 import { ADMIN_PATH } from './servers-routes.ts';
 
 export interface ImportRouteDeps {
-  readonly store: RegistryStore;
+  readonly store: AuditedStore;
   readonly strict: boolean;
   readonly metrics: SmsMetrics;
   readonly log: ServiceLog;
@@ -46,9 +47,9 @@ async function runImport({ store, strict, metrics, log }: ImportRouteDeps, call:
     throw new HttpProblem(412, 'plan-outdated', detail);
   }
   const startedAt = performance.now();
-  const { revision, records, changed } = await store.apply(
-    plan.steps.map(({ record, modRevision }) => ({ upsert: record, ifModRevision: modRevision })),
-  );
+  const { revision, records, changed } = await store
+    .as(call.caller)
+    .apply(plan.steps.map(({ record, modRevision }) => ({ upsert: record, ifModRevision: modRevision })));
   metrics.writeSeconds.record((performance.now() - startedAt) / 1000);
   log('info', 'import', { servers: plan.steps.length, changed, revision });
   return jsonReply(200, { ...planJson(plan, 'applied', records), revision });

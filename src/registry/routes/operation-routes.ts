@@ -1,10 +1,11 @@
+import type { HttpCall } from '../../server/http/http-call.ts';
 import { jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
 import type { ServingState } from '../../server/http/serving-state.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
 import type { StoreStamps } from '../../server/records/record-kind.ts';
 import type { DirectoryResult } from '../../server/store/directory/directory.ts';
-import type { RegistryStore } from '../../server/store/store.ts';
+import type { StoreReader } from '../../server/store/store.ts';
 import type { NodeReports } from '../node-reports.ts';
 import type { DirectoryReloader } from '../reload.ts';
 import type { SmsGauges, SmsMetrics } from '../sms-metrics.ts';
@@ -13,8 +14,8 @@ import { countedNodeJson, nodeJson } from './server-json.ts';
 import { ADMIN_PATH } from './servers-routes.ts';
 
 export interface OperationRoutesDeps {
-  readonly store: RegistryStore;
-  readonly profiles: RegistryStore<McpProfile>;
+  readonly store: StoreReader;
+  readonly profiles: StoreReader<McpProfile>;
   readonly reports: NodeReports;
   readonly serving: ServingState;
   readonly metrics: SmsMetrics;
@@ -74,7 +75,7 @@ export function operationRoutes(deps: OperationRoutesDeps): Route[] {
         return jsonReply(200, { nodes: counted ? nodes.map(countedNodeJson) : nodes.map(nodeJson) });
       },
     },
-    { method: 'POST', path: `${ADMIN_PATH}/reload`, needs: 'operate', run: ({ query }) => reload(deps, query) },
+    { method: 'POST', path: `${ADMIN_PATH}/reload`, needs: 'operate', run: (call) => reload(deps, call) },
   ];
 }
 
@@ -102,7 +103,7 @@ function readiness({ serving, writeProblem, queueAvailable }: OperationRoutesDep
 
 /** The records as they are, for nodes that cannot speak gRPC. */
 async function readList<R extends StoreStamps>(
-  store: RegistryStore<R>,
+  store: StoreReader<R>,
   name: 'servers' | 'profiles',
   known: string | undefined,
 ) {
@@ -122,11 +123,11 @@ function noSuchServer(): HttpProblem {
   return new HttpProblem(404, 'no-such-server', 'there is no such server');
 }
 
-async function reload({ reloader }: OperationRoutesDeps, query: URLSearchParams) {
+async function reload({ reloader }: OperationRoutesDeps, { query, caller }: HttpCall) {
   if (reloader === null) {
     throw new HttpProblem(409, 'no-directory', 'this registry was started without a directory (--mcp-registry-dir)');
   }
-  const result = await reloader.reload({
+  const result = await reloader.reload(caller, {
     dryRun: query.get('dry_run') === 'true',
     allowMassRemoval: query.get('allow_mass_removal') === 'true',
   });

@@ -2,8 +2,9 @@ import type { ApprovalQueue } from '../../agent/approvals/service/queue.ts';
 import { version } from '../../base/version.ts';
 import { jsonReply } from '../../server/http/http-reply.ts';
 import { sharedAnswer } from '../../server/http/shared-answer.ts';
+import type { Caller } from '../../server/identity/caller.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
-import type { RegistryStore } from '../../server/store/store.ts';
+import type { StoreReader } from '../../server/store/store.ts';
 import type { OverviewJson, ServerErrorJson } from '../console-api.ts';
 import type { ConsoleState } from '../console-state.ts';
 import type { NodeReports } from '../node-reports.ts';
@@ -11,8 +12,8 @@ import { healthCounts, worstHealth } from '../server-health.ts';
 import type { Route } from './http-listener.ts';
 
 export interface OverviewDeps {
-  readonly store: RegistryStore;
-  readonly profiles: RegistryStore<McpProfile>;
+  readonly store: StoreReader;
+  readonly profiles: StoreReader<McpProfile>;
   readonly reports: NodeReports;
   readonly console: ConsoleState;
   readonly writeProblem: () => string | null;
@@ -33,11 +34,11 @@ export function overviewRoute(deps: OverviewDeps): Route {
     method: 'GET',
     path: '/admin/api/overview',
     needs: 'view',
-    async run() {
+    async run({ caller }) {
       const overview: OverviewJson = {
         ...(await figures()),
         write_problem: deps.writeProblem(),
-        pending_approvals: await waiting(deps.approvals),
+        pending_approvals: await waiting(deps.approvals, caller),
       };
       return jsonReply(200, overview);
     },
@@ -71,8 +72,8 @@ async function figuresOf({ store, profiles, reports, console }: OverviewDeps): P
 }
 
 /** Of the namespaces that whoever asks may know of. */
-async function waiting(queue: ApprovalQueue): Promise<number> {
-  const mayName = queue.scope();
+async function waiting(queue: ApprovalQueue, caller: Caller): Promise<number> {
+  const mayName = queue.scope(caller);
   const { records } = await queue.store.list();
   return records.filter(({ status, namespace }) => status === 'waiting' && mayName(namespace)).length;
 }

@@ -4,16 +4,17 @@ import { type HttpCall, jsonBody } from '../../server/http/http-call.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { etag, writeCondition } from '../../server/http/preconditions.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
-import { currentCaller } from '../../server/identity/caller.ts';
+import type { Caller } from '../../server/identity/caller.ts';
 import { MAX_PINNED_DEFINITION_BYTES, type PinnedDefinition, pinId } from '../../server/records/pin.ts';
 import type { McpServerRecord } from '../../server/records/record.ts';
 import { writeRecord } from '../../server/store/record-write.ts';
 import type { RegistryStore } from '../../server/store/store.ts';
+import type { AuditedStore } from '../audit/audited-store.ts';
 import type { Route } from './http-listener.ts';
 import { ADMIN_PATH, conditional } from './servers-routes.ts';
 
 export interface PinsRoutesDeps {
-  readonly store: RegistryStore;
+  readonly store: AuditedStore;
   readonly pins: RegistryStore<PinnedDefinition>;
   readonly strict: boolean;
 }
@@ -56,7 +57,7 @@ async function put(deps: PinsRoutesDeps, call: HttpCall): Promise<HttpReply> {
   const condition = writeCondition(call.headers);
   const { tools } = await jsonBody(call, MAX_BODY_BYTES);
   if (!isJsonObject(tools)) throw new HttpProblem(400, 'invalid-body', 'tools: expected an object');
-  const pinned = Object.entries(tools).map(([tool, definition]) => pinOf(id, tool, definition));
+  const pinned = Object.entries(tools).map(([tool, definition]) => pinOf(call.caller, id, tool, definition));
   if ((await deps.store.get(id)) === null) throw missing();
   return conditional(condition, async () => {
     await keep(deps.pins, pinned);
@@ -69,7 +70,7 @@ async function put(deps: PinsRoutesDeps, call: HttpCall): Promise<HttpReply> {
       return { ...content, pins: Object.fromEntries([...left, ...added]) };
     };
     const at = condition.kind === 'at_revision' ? { ifModRevision: condition.modRevision } : {};
-    await writeRecord(deps.store, { id, input, strict: deps.strict, ...at });
+    await writeRecord(deps.store.as(call.caller), { id, input, strict: deps.strict, ...at });
     return get(deps, id);
   });
 }
@@ -80,7 +81,7 @@ interface AskedPin {
   readonly id: string;
 }
 
-function pinOf(serverId: string, tool: string, given: JsonObject[string]): AskedPin {
+function pinOf(caller: Caller, serverId: string, tool: string, given: JsonObject[string]): AskedPin {
   const id = pinId(serverId, tool);
   if (given === null) return { tool, pin: null, id };
   if (!isJsonObject(given)) throw new HttpProblem(400, 'invalid-body', 'tools: expected a definition or null');
@@ -88,7 +89,7 @@ function pinOf(serverId: string, tool: string, given: JsonObject[string]): Asked
   if (definition.name !== tool)
     throw new HttpProblem(400, 'invalid-body', 'tools: the name in a definition does not match its key');
   const sha256 = hashDefinition(definition);
-  const pinned_by = currentCaller().actor;
+  const pinned_by = caller.actor;
   const kept = { ...definition } as unknown as JsonObject;
   return { tool, id, pin: { pin_id: id, sha256, definition: kept, pinned_by, updated_at_ms: 0, mod_revision: 0 } };
 }

@@ -2,18 +2,20 @@ import { type HttpCall, jsonBody } from '../../server/http/http-call.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { etag, writeCondition } from '../../server/http/preconditions.ts';
 import { fieldError, HttpProblem } from '../../server/http/problem.ts';
+import type { Caller } from '../../server/identity/caller.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
 import { recordLimits } from '../../server/records/record-limits.ts';
 import { InvalidRecord, type RecordWrite, writeRecord } from '../../server/store/record-write.ts';
-import { DEFAULT_ORIGIN, type RegistryStore, StoreError } from '../../server/store/store.ts';
+import { DEFAULT_ORIGIN, StoreError } from '../../server/store/store.ts';
+import type { AuditedStore } from '../audit/audited-store.ts';
 import type { SmsMetrics } from '../sms-metrics.ts';
 import type { Route } from './http-listener.ts';
 import { withoutAddedFields } from './server-json.ts';
 import { ADMIN_PATH, conditional } from './servers-routes.ts';
 
 export interface ProfilesRoutesDeps {
-  readonly profiles: RegistryStore<McpProfile>;
+  readonly profiles: AuditedStore<McpProfile>;
   readonly strict: boolean;
   readonly metrics: SmsMetrics;
   readonly log: ServiceLog;
@@ -55,7 +57,7 @@ async function get({ profiles }: ProfilesRoutesDeps, { id }: HttpCall): Promise<
 async function create(deps: ProfilesRoutesDeps, call: HttpCall): Promise<HttpReply> {
   const input = await contentOf(call);
   const id = typeof input.name === 'string' ? input.name : '';
-  return write(deps, { id, input: () => input, strict: deps.strict, ifModRevision: 0 });
+  return write(deps, call.caller, { id, input: () => input, strict: deps.strict, ifModRevision: 0 });
 }
 
 async function replace(deps: ProfilesRoutesDeps, call: HttpCall): Promise<HttpReply> {
@@ -65,7 +67,7 @@ async function replace(deps: ProfilesRoutesDeps, call: HttpCall): Promise<HttpRe
     throw new InvalidRecord([{ path: 'name', message: 'does not match the path' }]);
   }
   return conditional(condition, () =>
-    write(deps, {
+    write(deps, call.caller, {
       id: call.id,
       input: (stored) => {
         if (condition.kind === 'exists' && stored === null) throw missing();
@@ -84,16 +86,16 @@ async function remove({ profiles, metrics, log }: ProfilesRoutesDeps, call: Http
   const options = condition.kind === 'at_revision' ? { ifModRevision: condition.modRevision } : {};
   return conditional(condition, async () => {
     const startedAt = performance.now();
-    const revision = await profiles.remove(call.id, options);
+    const revision = await profiles.as(call.caller).remove(call.id, options);
     metrics.writeSeconds.record((performance.now() - startedAt) / 1000);
     log('info', 'delete', { profile: call.id, revision, via: 'http' });
     return jsonReply(200, { revision });
   });
 }
 
-async function write(deps: ProfilesRoutesDeps, request: RecordWrite<McpProfile>): Promise<HttpReply> {
+async function write(deps: ProfilesRoutesDeps, caller: Caller, request: RecordWrite<McpProfile>): Promise<HttpReply> {
   const startedAt = performance.now();
-  const { record, revision, created, changed, warnings } = await writeRecord(deps.profiles, request);
+  const { record, revision, created, changed, warnings } = await writeRecord(deps.profiles.as(caller), request);
   deps.metrics.writeSeconds.record((performance.now() - startedAt) / 1000);
   const { name, mod_revision: modRevision } = record;
   if (changed) deps.log('info', 'upsert', { profile: name, revision, via: 'http' });

@@ -2,7 +2,6 @@ import type { SmsTrail } from '../../server/audit/sms-trail.ts';
 import { type HttpCall, identityOf } from '../../server/http/http-call.ts';
 import { jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
-import { currentCaller } from '../../server/identity/caller.ts';
 import { mayName } from '../../server/identity/identity.ts';
 import { runStatuses } from '../../server/records/run.ts';
 import type { RunJson, RunsJson } from '../console-api.ts';
@@ -37,7 +36,7 @@ export function runsRoutes({ runs, trail }: RunsRoutesDeps): Route[] {
             `the timeline of a run needs the journals permission, which "${name}" does not have`,
           );
         }
-        trail.write({ event: 'sms.journal_read', ...currentCaller(), run: run.id, run_namespace: run.namespace });
+        trail.write({ event: 'sms.journal_read', ...call.caller, run: run.id, run_namespace: run.namespace });
         return jsonReply(200, await timeline(runs, run));
       },
     },

@@ -3,19 +3,21 @@ import { type HttpCall, jsonBody } from '../../server/http/http-call.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { etag, type WriteCondition, writeCondition } from '../../server/http/preconditions.ts';
 import { fieldError, HttpProblem } from '../../server/http/problem.ts';
+import type { Caller } from '../../server/identity/caller.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import { unmask } from '../../server/records/mask.ts';
 import { isServerId, type McpServerRecord } from '../../server/records/record.ts';
 import { recordLimits } from '../../server/records/record-limits.ts';
 import { InvalidRecord, type RecordWrite, type WrittenRecord, writeRecord } from '../../server/store/record-write.ts';
-import { DEFAULT_ORIGIN, type RegistryStore, wasOvertaken } from '../../server/store/store.ts';
+import { DEFAULT_ORIGIN, wasOvertaken } from '../../server/store/store.ts';
+import type { AuditedStore } from '../audit/audited-store.ts';
 import type { NodeReports } from '../node-reports.ts';
 import type { SmsMetrics } from '../sms-metrics.ts';
 import type { Route } from './http-listener.ts';
 import { serverJson, withoutAddedFields } from './server-json.ts';
 
 export interface ServersRoutesDeps {
-  readonly store: RegistryStore;
+  readonly store: AuditedStore;
   readonly reports: NodeReports;
   readonly strict: boolean;
   readonly metrics: SmsMetrics;
@@ -65,7 +67,7 @@ async function create(deps: ServersRoutesDeps, call: HttpCall): Promise<HttpRepl
   const input = withoutAddedFields(await jsonBody(call, MAX_RECORD_BODY_BYTES));
   const id = input.server_id;
   const serverId = typeof id === 'string' ? id : '';
-  return write(deps, { id: serverId, input: recordInput(input), strict: deps.strict, ifModRevision: 0 });
+  return write(deps, call.caller, { id: serverId, input: recordInput(input), strict: deps.strict, ifModRevision: 0 });
 }
 
 async function replace(deps: ServersRoutesDeps, call: HttpCall): Promise<HttpReply> {
@@ -76,7 +78,7 @@ async function replace(deps: ServersRoutesDeps, call: HttpCall): Promise<HttpRep
   }
   const build = recordInput({ ...body, server_id: call.id });
   return conditional(condition, () =>
-    write(deps, {
+    write(deps, call.caller, {
       id: call.id,
       input: (stored) => {
         if (condition.kind === 'exists' && stored === null) throw missing(call.id);
@@ -95,7 +97,7 @@ async function remove({ store, metrics, log }: ServersRoutesDeps, call: HttpCall
   const options = condition.kind === 'at_revision' ? { ifModRevision: condition.modRevision } : {};
   return conditional(condition, async () => {
     const startedAt = performance.now();
-    const revision = await store.remove(call.id, options);
+    const revision = await store.as(call.caller).remove(call.id, options);
     metrics.writeSeconds.record((performance.now() - startedAt) / 1000);
     log('info', 'delete', { server: call.id, revision, via: 'http' });
     return jsonReply(200, { revision });
@@ -122,9 +124,9 @@ export function recordInput(input: JsonObject): RecordWrite['input'] {
   };
 }
 
-async function write(deps: ServersRoutesDeps, request: RecordWrite): Promise<HttpReply> {
+async function write(deps: ServersRoutesDeps, caller: Caller, request: RecordWrite): Promise<HttpReply> {
   const startedAt = performance.now();
-  const written: WrittenRecord = await writeRecord(deps.store, request);
+  const written: WrittenRecord = await writeRecord(deps.store.as(caller), request);
   deps.metrics.writeSeconds.record((performance.now() - startedAt) / 1000);
   const { record, revision, created, changed } = written;
   const id = record.server_id;

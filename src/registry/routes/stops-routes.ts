@@ -15,13 +15,14 @@ import {
 } from '../../server/records/stop.ts';
 import type { KeptRegistry } from '../../server/store/kept-registry.ts';
 import { accept } from '../../server/store/record-write.ts';
-import { type RegistryStore, StoreError } from '../../server/store/store.ts';
+import { StoreError } from '../../server/store/store.ts';
+import type { AuditedStore } from '../audit/audited-store.ts';
 import type { NodeReports, NodeView } from '../node-reports.ts';
 import type { Route } from './http-listener.ts';
 
 export interface StopsRoutesDeps {
-  readonly store: RegistryStore;
-  readonly stops: RegistryStore<StopRecord>;
+  readonly store: AuditedStore;
+  readonly stops: AuditedStore<StopRecord>;
   readonly kept: Pick<KeptRegistry, 'tasks'>;
   readonly reports: NodeReports;
   readonly log: ServiceLog;
@@ -71,7 +72,7 @@ async function create(deps: StopsRoutesDeps, call: HttpCall): Promise<HttpReply>
   const same = records.find((stop) => isSame(stop, wanted));
   if (same !== undefined) return jsonReply(200, { ...shown(deps, epoch, same), warnings: [] });
   requireRoom(records, wanted);
-  const { record, revision } = await stops.upsert(wanted, { ifModRevision: 0 });
+  const { record, revision } = await stops.as(call.caller).upsert(wanted, { ifModRevision: 0 });
   log('warn', 'stopped', { stop: record.stop_id, what: stopTarget(record), effect: record.effect, revision });
   const warnings = await doubts(deps, record);
   return jsonReply(201, { ...shown(deps, epoch, record), warnings }, { location: `${STOPS_PATH}/${record.stop_id}` });
@@ -86,9 +87,12 @@ async function lift(deps: StopsRoutesDeps, call: HttpCall): Promise<HttpReply> {
     const detail = 'this stop was set for all namespaces; only a user of all namespaces can lift it';
     throw new HttpProblem(403, 'not-permitted', detail);
   }
-  const revision = await stops.remove(stop.stop_id).catch((error: unknown) => {
-    throw error instanceof StoreError && error.code === 'not_found' ? missing() : error;
-  });
+  const revision = await stops
+    .as(call.caller)
+    .remove(stop.stop_id)
+    .catch((error: unknown) => {
+      throw error instanceof StoreError && error.code === 'not_found' ? missing() : error;
+    });
   log('warn', 'stop_lifted', { stop: stop.stop_id, what: stopTarget(stop), revision });
   return jsonReply(200, { revision });
 }

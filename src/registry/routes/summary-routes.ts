@@ -7,7 +7,7 @@ import { maskRecord } from '../../server/records/mask.ts';
 import { isServerId, type McpServerRecord } from '../../server/records/record.ts';
 import { recordLimits } from '../../server/records/record-limits.ts';
 import { InvalidRecord } from '../../server/store/record-write.ts';
-import type { RegistryStore } from '../../server/store/store.ts';
+import type { StoreReader } from '../../server/store/store.ts';
 import type { RecordCheckJson, ServerSummaryJson, ServerToolsJson, SummaryJson } from '../console-api.ts';
 import type { ConsoleState } from '../console-state.ts';
 import type { NodeReports, ServerView } from '../node-reports.ts';
@@ -17,7 +17,7 @@ import { withoutAddedFields } from './server-json.ts';
 import { ADMIN_PATH, recordInput } from './servers-routes.ts';
 
 export interface SummaryRoutesDeps {
-  readonly store: RegistryStore;
+  readonly store: StoreReader;
   readonly reports: NodeReports;
   readonly strict: boolean;
   readonly console: ConsoleState;

@@ -11,10 +11,9 @@ export function tasksRoutes(requests: TaskRequests, log: ServiceLog): Route[] {
     needs: access === 'read' ? 'view' : 'operate',
     namespaced: true,
     run: async (call) => {
-      const caller = identityOf(call);
-      const reply = await run({ params: call.params, query: call.query, caller, bytes: call.bytes });
-      if (access === 'change')
-        log('info', 'task_changed', { method: `${method} ${path}`, ...call.params, via: 'http' });
+      const { params, query, caller, bytes } = call;
+      const reply = await run({ params, query, identity: identityOf(call), caller, bytes });
+      if (access === 'change') log('info', 'task_changed', { method: `${method} ${path}`, ...params, via: 'http' });
       return reply;
     },
   }));

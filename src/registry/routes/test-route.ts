@@ -2,7 +2,7 @@ import { jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
 import type { McpServerRecord } from '../../server/records/record.ts';
 import { knownSecrets, redactStrings } from '../../server/secrets/redactor.ts';
-import type { RegistryStore } from '../../server/store/store.ts';
+import type { StoreReader } from '../../server/store/store.ts';
 import type { ServerTestResult } from '../server-test.ts';
 import type { Route } from './http-listener.ts';
 import { ADMIN_PATH } from './servers-routes.ts';
@@ -13,7 +13,7 @@ export type TestServer = (record: McpServerRecord, signal: AbortSignal) => Promi
 const MAX_TESTS_AT_ONCE = 4;
 
 /** `POST /servers/{id}/test` runs a server on this machine. `test` is null where the config does not allow that. */
-export function testRoute(store: RegistryStore, test: TestServer | null): Route {
+export function testRoute(store: StoreReader, test: TestServer | null): Route {
   let running = 0;
   return {
     method: 'POST',

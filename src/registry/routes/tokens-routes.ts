@@ -15,10 +15,11 @@ import { tokenKind } from '../../server/records/token-kind.ts';
 import { type TokenRecord, type TokenSecret, tokenLimits } from '../../server/records/token-record.ts';
 import { accept, InvalidRecord, writeRecord } from '../../server/store/record-write.ts';
 import { type RegistryStore, StoreError } from '../../server/store/store.ts';
+import type { AuditedStore } from '../audit/audited-store.ts';
 import type { Route } from './http-listener.ts';
 
 export interface TokensRoutesDeps {
-  readonly tokens: RegistryStore<TokenRecord>;
+  readonly tokens: AuditedStore<TokenRecord>;
   /** Those that are in force. */
   readonly named: NamedTokens;
   readonly uses: TokenUses;
@@ -98,7 +99,7 @@ async function create(deps: TokensRoutesDeps, call: HttpCall): Promise<HttpReply
   if ((await deps.tokens.list()).records.length >= MAX_TOKENS) {
     throw new HttpProblem(409, 'too-many-tokens', `there are already ${MAX_TOKENS} tokens, the maximum; revoke some`);
   }
-  const { record: stored, revision } = await deps.tokens.upsert(record, { ifModRevision: 0 });
+  const { record: stored, revision } = await deps.tokens.as(call.caller).upsert(record, { ifModRevision: 0 });
   return handedOut(deps, 201, stored, text, revision);
 }
 
@@ -113,7 +114,7 @@ async function rotate(deps: TokensRoutesDeps, call: HttpCall): Promise<HttpReply
   }
   const text = newTokenText();
   const now = Date.now();
-  const { record, revision } = await writeRecord(deps.tokens, {
+  const { record, revision } = await writeRecord(deps.tokens.as(call.caller), {
     id: call.id,
     input: (stored) => {
       const token = visibleTo(giver, stored);
@@ -133,15 +134,15 @@ async function revoke({ tokens, named, log }: TokensRoutesDeps, call: HttpCall):
   const identity = identityOf(call);
   if (stored !== null || identity.namespace !== ALL_NAMESPACES) visibleTo(identity, stored);
   if (!tokenKind.isId(call.id)) throw missing();
-  await storePersons(tokens, named, call.id);
-  const revision = await tokens.remove(call.id);
+  await storePersons(tokens.as(call.caller), named, call.id);
+  const revision = await tokens.as(call.caller).remove(call.id);
   await named.upTo(revision);
   log('info', 'token_revoked', { token: call.id });
   return jsonReply(200, { revision });
 }
 
 /** Tokens of earlier versions know their person only through their creators, one of which is about to be removed. */
-async function storePersons(tokens: TokensRoutesDeps['tokens'], named: NamedTokens, creator: string): Promise<void> {
+async function storePersons(tokens: RegistryStore<TokenRecord>, named: NamedTokens, creator: string): Promise<void> {
   const { records } = await tokens.list();
   for (const token of records) {
     if (token.created_by !== creator || token.person != null) continue;

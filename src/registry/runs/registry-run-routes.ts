@@ -11,7 +11,7 @@ export function registryRunRoutes(deps: RunRoutesDeps): Route[] {
     ({ run, ...route }): Route => ({
       ...route,
       namespaced: true,
-      run: (call) => run({ ...call, caller: identityOf(call) }),
+      run: (call) => run({ ...call, identity: identityOf(call) }),
     }),
   );
   const elsewhere = { needs: 'submit', namespaced: true } as const;

@@ -2,25 +2,26 @@ import { componentCacheDirectory } from '../../config/cache-directory.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import type { SmsConfig } from '../../config/sms/sms-config.ts';
 import type { SmsTrail } from '../../server/audit/sms-trail.ts';
+import type { Caller } from '../../server/identity/caller.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import type { TaskRecord } from '../../server/records/task-kind.ts';
 import { contentSizeProblem } from '../../server/records/task-kind.ts';
 import { TaskRequests } from '../../server/routes/task-requests.ts';
 import type { SqliteStore } from '../../server/store/sqlite-store.ts';
-import type { RegistryStore } from '../../server/store/store.ts';
 import { Blobs } from '../../server/tasks/blobs.ts';
+import type { AuditedStore } from '../audit/audited-store.ts';
 import { auditedTasks } from '../audit/audited-store.ts';
 import { SmsTasks } from './sms-tasks.ts';
 import { TaskSweep } from './task-sweep.ts';
 
 export interface OpenSmsTasks {
   readonly book: SmsTasks;
-  readonly store: RegistryStore<TaskRecord>;
+  readonly store: AuditedStore<TaskRecord>;
   readonly blobs: Blobs;
   readonly requests: TaskRequests;
   readonly sweep: TaskSweep;
   /** Reads the directory of task files, where there is one: what was wrong with them. */
-  load(): Promise<readonly string[]>;
+  load(caller: Caller): Promise<readonly string[]>;
   close(): Promise<void>;
 }
 
@@ -44,10 +45,10 @@ export function openSmsTasks(
   });
   // One load at a time: the last one has the last word.
   let loading: Promise<readonly string[]> = Promise.resolve([]);
-  const load = async () => {
+  const load = async (caller: Caller) => {
     if (taskDir === null) return [];
     const { loadTaskDirectory } = await import('../../server/tasks/task-directory.ts');
-    const { changed, problems } = await loadTaskDirectory(taskDir, { tasks: book, blobs, admission });
+    const { changed, problems } = await loadTaskDirectory(caller, taskDir, { tasks: book, blobs, admission });
     for (const problem of problems) log('error', 'task_refused', { problem });
     for (const { task, outcome } of changed) log('info', 'task', { task, outcome });
     return problems;
@@ -55,8 +56,9 @@ export function openSmsTasks(
   return {
     ...{ book, store, blobs, sweep },
     requests: new TaskRequests({ tasks: book, blobs, admission, refuse: contentSizeProblem }),
-    load() {
-      loading = loading.then(load, load);
+    load(caller) {
+      const next = () => load(caller);
+      loading = loading.then(next, next);
       return loading;
     },
     close: () => sweep.close(),

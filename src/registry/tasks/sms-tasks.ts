@@ -1,3 +1,4 @@
+import type { Caller } from '../../server/identity/caller.ts';
 import { type TaskContent, type TaskRevision, taskId } from '../../server/records/task.ts';
 import { taskContent, taskDigest } from '../../server/records/task-digest.ts';
 import { revisionId, type TaskRecord, type TaskRevisionRecord } from '../../server/records/task-kind.ts';
@@ -12,10 +13,11 @@ import {
   unknownTask,
 } from '../../server/tasks/task-book.ts';
 import { TaskError } from '../../server/tasks/task-error.ts';
+import type { AuditedStore } from '../audit/audited-store.ts';
 
 export interface SmsTasksDeps {
   /** What there is and which revision is live. */
-  readonly tasks: RegistryStore<TaskRecord>;
+  readonly tasks: AuditedStore<TaskRecord>;
   /** Every revision that is kept, apart: nodes follow what is live. */
   readonly revisions: RegistryStore<TaskRevisionRecord>;
   /** Those that were removed count too, as long as anything is left of them. */
@@ -61,35 +63,35 @@ export class SmsTasks implements TaskBook {
     return records.some((record) => (namespace === null || record.namespace === namespace) && record.wasm === sha256);
   }
 
-  async apply(content: TaskContent, by: string, fromFile: string | null = null): Promise<AppliedTask> {
+  async apply(content: TaskContent, by: string, fromFile: string | null, caller: Caller): Promise<AppliedTask> {
     const digest = taskDigest(content);
     return this.#writing(async () => {
       const before = await this.#deps.tasks.get(taskId(content));
       if (before === null) await this.#ensureRoom();
       const live = await this.#storedRevision(content, digest, by, before?.last_revision ?? 0);
-      const task = await this.#point(before, live, { from_file: fromFile, file_digest: fromFile && digest });
+      const task = await this.#point(caller, before, live, { from_file: fromFile, file_digest: fromFile && digest });
       await this.#forgetOldest(task);
       const was = before?.live ?? null;
       return { task, outcome: was === null ? 'created' : was.digest === digest ? 'unchanged' : 'updated' };
     });
   }
 
-  async promote(named: NamedTask, revision: number): Promise<Task> {
+  async promote(named: NamedTask, revision: number, caller: Caller): Promise<Task> {
     return this.#writing(async () => {
       const before = await this.#deps.tasks.get(taskId(named));
       if (before === null || before.live === null) throw unknownTask(named);
       const stored = await this.#deps.revisions.get(revisionId(before.task_id, revision));
       if (stored === null) throw unknownRevision(named, revision);
-      return this.#point(before, withoutStamps(stored), before);
+      return this.#point(caller, before, withoutStamps(stored), before);
     });
   }
 
-  async remove(named: NamedTask): Promise<void> {
+  async remove(named: NamedTask, caller: Caller): Promise<void> {
     await this.#writing(async () => {
       const before = await this.#deps.tasks.get(taskId(named));
       if (before === null || before.live === null) throw unknownTask(named);
       const gone = { ...before, live: null, from_file: null, file_digest: null };
-      await this.#deps.tasks.upsert(gone, { ifModRevision: before.mod_revision });
+      await this.#deps.tasks.as(caller).upsert(gone, { ifModRevision: before.mod_revision });
     });
   }
 
@@ -125,6 +127,7 @@ export class SmsTasks implements TaskBook {
   }
 
   async #point(
+    caller: Caller,
     before: TaskRecord | null,
     live: TaskRevision,
     file: Pick<TaskRecord, 'from_file' | 'file_digest'>,
@@ -136,7 +139,9 @@ export class SmsTasks implements TaskBook {
       ...{ from_file: file.from_file, file_digest: file.file_digest },
       ...{ updated_at_ms: 0, mod_revision: 0 },
     };
-    const { record: stored } = await this.#deps.tasks.upsert(record, { ifModRevision: before?.mod_revision ?? 0 });
+    const { record: stored } = await this.#deps.tasks
+      .as(caller)
+      .upsert(record, { ifModRevision: before?.mod_revision ?? 0 });
     const task = toTask(stored);
     if (task === null) throw unknownTask(live);
     return task;

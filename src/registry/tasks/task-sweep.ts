@@ -1,16 +1,15 @@
 import { errorText } from '../../base/error-text.ts';
-import { byItself } from '../../server/identity/caller.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import { taskId } from '../../server/records/task.ts';
 import type { TaskRecord, TaskRevisionRecord } from '../../server/records/task-kind.ts';
-import { type RegistryStore, wasOvertaken } from '../../server/store/store.ts';
+import { type RegistryStore, type StoreReader, wasOvertaken } from '../../server/store/store.ts';
 import type { Blobs } from '../../server/tasks/blobs.ts';
 
 /** Nobody waits for room that is made a few minutes later. */
 const SWEEP_EVERY_MS = 10 * 60_000;
 
 export interface TaskSweepDeps {
-  readonly tasks: RegistryStore<TaskRecord>;
+  readonly tasks: StoreReader<TaskRecord>;
   readonly revisions: RegistryStore<TaskRevisionRecord>;
   readonly blobs: Blobs;
   /** How long revisions of a task that was removed are kept. */
@@ -34,7 +33,7 @@ export class TaskSweep {
 
   /** Never rejects. */
   sweep(now: number): Promise<void> {
-    this.#sweeping = this.#sweeping.then(() => byItself(() => this.#sweep(now)));
+    this.#sweeping = this.#sweeping.then(() => this.#sweep(now));
     return this.#sweeping;
   }
 

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../base/json.ts';
+import type { Caller } from '../identity/caller.ts';
 import type { Identity } from '../identity/identity.ts';
 import type { SpanContext } from '../telemetry/trace-context.ts';
 import { HttpProblem } from './problem.ts';
@@ -15,8 +16,10 @@ export interface HttpCall {
   readonly params: Readonly<Record<string, string>>;
   /** The one that is called `{id}`; empty where there is none. */
   readonly id: string;
-  /** Who asks; null only where the route is for anybody. */
+  /** Identity of the caller; null only in routes that need no authentication. */
   readonly identity: Identity | null;
+  /** The caller as functions that decide take it, and as the audit log has it. */
+  readonly caller: Caller;
   /** The span of this request, where it came as a part of a trace; null: it did not, or nobody traces. */
   readonly trace: SpanContext | null;
   /** At most `maxBytes`, else 413. */

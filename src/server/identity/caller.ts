@@ -1,41 +1,37 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
 import type { AuditCaller } from '../audit/event.ts';
+import { ALL_NAMESPACES } from '../records/permissions.ts';
 import type { Identity } from './identity.ts';
 
-/** What a request is known by, over either protocol. */
-export interface SeenRequest {
+/** The transport of a request, as far as the audit log needs it. */
+export interface RequestPeer {
   readonly socket: { readonly remoteAddress?: string | undefined } | undefined;
 }
 
-const callers = new AsyncLocalStorage<AuditCaller>();
-const nobody = { actor: null, role: null, namespace: null };
-const thisProcess: AuditCaller = { ...nobody, peer: null, via: 'process', method: 'none' };
+/**
+ * On whose behalf an operation runs: a request, or a job of this process. Every function that decides who may do what, or
+ * that changes an audited record, takes the caller as a parameter. There is no default caller.
+ */
+export type Caller = AuditCaller;
 
-/** Whatever is done meanwhile is done for them. */
-export function asCaller<Result>(caller: AuditCaller, work: () => Result): Result {
-  return callers.run(caller, work);
-}
+const unauthenticated = { actor: null, role: null, namespace: null };
 
-/** What the registry does because its time has come, whoever is there. */
-export function byItself<Result>(work: () => Result): Result {
-  return callers.run(thisProcess, work);
-}
+export const Caller = {
+  /** A job of this process, such as `sweep`; the audit log has its name as the method. */
+  process(job: string): Caller {
+    return { ...unauthenticated, peer: null, via: 'process', method: job };
+  },
 
-/** For whom the registry is at work; the process itself where nobody asked. */
-export function currentCaller(): AuditCaller {
-  return callers.getStore() ?? thisProcess;
-}
+  /** A request; `identity` is null if the request is not authenticated. */
+  request({ socket }: RequestPeer, via: 'http' | 'grpc', method: string, identity: Identity | null): Caller {
+    const who =
+      identity === null
+        ? unauthenticated
+        : { actor: identity.name, role: identity.roles.join(','), namespace: identity.namespace };
+    return { ...who, peer: socket?.remoteAddress ?? null, via, method };
+  },
 
-/** Somebody who asks; `identity` is null where they have not shown who they are. */
-export function callerOf(
-  { socket }: SeenRequest,
-  via: 'http' | 'grpc',
-  method: string,
-  identity: Identity | null,
-): AuditCaller {
-  const who =
-    identity === null
-      ? nobody
-      : { actor: identity.name, role: identity.roles.join(','), namespace: identity.namespace };
-  return { ...who, peer: socket?.remoteAddress ?? null, via, method };
-}
+  /** Whether the caller has access to all namespaces: a job of this process, or an identity that is not limited to one. */
+  hasAllNamespaces({ via, namespace }: Caller): boolean {
+    return via === 'process' || namespace === ALL_NAMESPACES;
+  },
+};

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type { Lasting } from '../http/caller-limits.ts';
 import type { HttpReply } from '../http/http-reply.ts';
 import type { RouteDoc } from '../http/route-doc.ts';
+import type { Caller } from '../identity/caller.ts';
 import type { Identity, Need } from '../identity/identity.ts';
 import type { RunEventSource } from '../queue/run-events.ts';
 import type { SubmittedRuns } from '../queue/run-queue.ts';
@@ -13,7 +14,9 @@ export interface RunCall {
   readonly query: URLSearchParams;
   /** The variable parts of the path, decoded. */
   readonly params: Readonly<Record<string, string>>;
-  readonly caller: Identity;
+  readonly identity: Identity;
+  /** The caller as functions that decide take it, and as the audit log has it. */
+  readonly caller: Caller;
   /** The span of this request, where it came as a part of a trace; null: it did not, or nobody traces. */
   readonly trace: SpanContext | null;
   /** At most `maxBytes`, else 413. */

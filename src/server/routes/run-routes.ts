@@ -2,7 +2,7 @@ import { type StoppableRun, stopText } from '../../agent/policy/stops.ts';
 import type { SmsTrail } from '../audit/sms-trail.ts';
 import { jsonReply } from '../http/http-reply.ts';
 import { HttpProblem } from '../http/problem.ts';
-import { currentCaller } from '../identity/caller.ts';
+import type { Caller } from '../identity/caller.ts';
 import { hasEnded, MAX_WAIT_S, type RunRecord, runPage, runRecord, runStatuses } from '../records/run.ts';
 import type { StopRecord } from '../records/stop.ts';
 import { AwaitedEnds } from './awaited-ends.ts';
@@ -13,7 +13,7 @@ import { retry, type SubmitDeps, submit, waitSeconds } from './submit-run.ts';
 
 export interface RunRoutesDeps extends SubmitDeps {
   /** A run that was parked has ended, and wants no answers of people any more. */
-  readonly withdraw: (namespace: string, run: string) => Promise<void>;
+  readonly withdraw: (caller: Caller, namespace: string, run: string) => Promise<void>;
   /** The audit log; every read of a journal is an event. */
   readonly trail: Pick<SmsTrail, 'write'>;
   /** Active stops: a queued run says which one holds it. @default none */
@@ -126,13 +126,13 @@ export function runRoutes(deps: RunRoutesDeps): RunRoute[] {
         summary: 'Cancels a run',
         answers: { 202: { what: 'the run in its current state', schema: runRecord }, 404: problem },
       },
-      run: async ({ params }) => {
+      run: async ({ params, caller }) => {
         const { namespace = '', id = '' } = params;
         const { runs } = kept(namespace);
         const before = await runs.get(namespace, id);
         const run = await runs.cancel(namespace, id);
         if (run === null) throw noSuchRun(id);
-        if (before?.status === 'parked') await withdraw(namespace, id);
+        if (before?.status === 'parked') await withdraw(caller, namespace, id);
         return jsonReply(202, run);
       },
     },
@@ -159,7 +159,7 @@ export function runRoutes(deps: RunRoutesDeps): RunRoute[] {
       },
       run: async (call) => {
         const { namespace: run_namespace = '', id: run = '' } = call.params;
-        trail.write({ event: 'sms.journal_read', ...currentCaller(), run, run_namespace });
+        trail.write({ event: 'sms.journal_read', ...call.caller, run, run_namespace });
         const { runs, journals } = kept(run_namespace);
         const { namespace, id } = await found(runs, call);
         const body = await journals.read(namespace, id);

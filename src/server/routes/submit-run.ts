@@ -45,13 +45,13 @@ export async function submit(
   const waitS = waitSeconds(call.headers.prefer);
   const input = await call.bytes(MAX_INPUT_BYTES);
   const { revision, wasm, pool, retry: again } = task.live;
-  const id = runId(call.caller, namespace, name, key);
+  const id = runId(call.identity, namespace, name, key);
   // Listened to before there is such a run: its end cannot be missed, and nobody has to be asked whether it has come.
   const end = waitS === 0 ? null : ends.of(runs, id);
   const submitted = runs.submit({
     ...{ id, namespace, task: name, revision, wasm, pool, input },
     traceparent: tracer && traceparentOfRun(tracer, id, call.trace),
-    submittedBy: call.caller.name,
+    submittedBy: call.identity.name,
     maxAttempts: again.max_attempts,
   });
   const { run, created } = await submitted.catch((error: unknown) => {
@@ -59,7 +59,7 @@ export async function submit(
     throw submissionProblem(error, id, key);
   });
   if (created)
-    log('info', 'run_submitted', { run: run.id, task: `${namespace}/${name}@${revision}`, by: call.caller.name });
+    log('info', 'run_submitted', { run: run.id, task: `${namespace}/${name}@${revision}`, by: call.identity.name });
   const headers = { location: `/v1/namespaces/${namespace}/runs/${run.id}`, 'spear-run': run.id };
   if (end === null) return jsonReply(202, await shown(run), headers);
   const ended = await end.reached(run, waitS * 1000, call.signal);
@@ -96,10 +96,10 @@ export async function retry({ kept, tracer }: SubmitDeps, call: RunCall): Promis
   if (!hasEnded(run.status))
     throw new HttpProblem(409, 'not-ended', `the run is ${run.status}; only ended runs can be retried`);
   const input = (await runs.input(run.id)) ?? new Uint8Array();
-  const id = runId(call.caller, run.namespace, run.task, null);
+  const id = runId(call.identity, run.namespace, run.task, null);
   const again: NewRun = {
     ...{ id, namespace: run.namespace, task: run.task, revision: run.revision, wasm: run.wasm, pool: run.pool, input },
-    submittedBy: call.caller.name,
+    submittedBy: call.identity.name,
     maxAttempts: run.max_attempts,
     retryOf: run.id,
     firstSubmittedBy: run.first_submitted_by ?? run.submitted_by,

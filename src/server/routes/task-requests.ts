@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import { parseJson } from '../../base/json.ts';
 import { limitSpecs } from '../../runtime/port/limits.ts';
+import type { Caller } from '../identity/caller.ts';
 import { ALL_NAMESPACES } from '../records/permissions.ts';
 import { type TaskContent, type TaskRevision, taskId } from '../records/task.ts';
 import type { Admission } from '../tasks/admit-task.ts';
@@ -59,16 +60,21 @@ export class TaskRequests {
   }
 
   /** `body`: a task file as JSON, whose module is named by its digest and was put before. */
-  async applyJson(named: NamedTask, body: Uint8Array, caller: TaskCaller): Promise<ShownTask & { outcome: string }> {
+  async applyJson(
+    named: NamedTask,
+    body: Uint8Array,
+    identity: TaskCaller,
+    caller: Caller,
+  ): Promise<ShownTask & { outcome: string }> {
     const given = parseJson(Buffer.from(body).toString('utf8'));
     if (given === undefined) throw new TaskError('invalid', 'the body is not valid JSON');
-    const { task, outcome } = await this.apply(named, given, caller);
+    const { task, outcome } = await this.apply(named, given, identity, caller);
     return { ...taskJson(task), outcome };
   }
 
-  async apply(named: NamedTask, given: unknown, caller: TaskCaller): Promise<AppliedTask> {
+  async apply(named: NamedTask, given: unknown, identity: TaskCaller, caller: Caller): Promise<AppliedTask> {
     const { tasks, refuse } = this.#deps;
-    const content = await this.#admit(given, caller);
+    const content = await this.#admit(given, identity);
     if (taskId(content) !== taskId(named)) {
       throw new TaskError(
         'invalid',
@@ -77,16 +83,16 @@ export class TaskRequests {
     }
     const refused = refuse?.(content) ?? null;
     if (refused !== null) throw new TaskError('invalid', refused);
-    return tasks.apply(content, caller.name);
+    return tasks.apply(content, identity.name, null, caller);
   }
 
-  async promote(named: NamedTask, revision: string | null): Promise<ShownTask> {
+  async promote(named: NamedTask, revision: string | null, caller: Caller): Promise<ShownTask> {
     if (!/^[1-9]\d{0,14}$/.test(revision ?? '')) throw new TaskError('invalid', 'revision: expected a revision number');
-    return taskJson(await this.#deps.tasks.promote(named, Number(revision)));
+    return taskJson(await this.#deps.tasks.promote(named, Number(revision), caller));
   }
 
-  async remove(named: NamedTask): Promise<{ removed: string }> {
-    await this.#deps.tasks.remove(named);
+  async remove(named: NamedTask, caller: Caller): Promise<{ removed: string }> {
+    await this.#deps.tasks.remove(named, caller);
     return { removed: named.name };
   }
 

@@ -1,5 +1,6 @@
 import { taskRecordSchema } from '../../config/task/schema.ts';
 import type { RouteDoc } from '../http/route-doc.ts';
+import type { Caller } from '../identity/caller.ts';
 import type { NamedTask } from '../tasks/task-book.ts';
 import { shownTask, shownTasks } from '../tasks/task-json.ts';
 import {
@@ -18,7 +19,9 @@ import {
 export interface TaskCall {
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
-  readonly caller: TaskCaller;
+  readonly identity: TaskCaller;
+  /** The caller as functions that decide take it, and as the audit log has it. */
+  readonly caller: Caller;
   /** At most `maxBytes`, else 413. */
   bytes(maxBytes: number): Promise<Uint8Array>;
 }
@@ -52,7 +55,7 @@ export function taskRoutes(requests: TaskRequests): TaskRoute[] {
         summary: 'Lists tasks',
         answers: { 200: { what: 'the tasks of the namespaces that the caller may read', schema: shownTasks } },
       },
-      run: async ({ caller }) => json(200, await requests.list(onlyNamespaceOf(caller))),
+      run: async ({ identity }) => json(200, await requests.list(onlyNamespaceOf(identity))),
     },
     {
       method: 'GET',
@@ -75,7 +78,10 @@ export function taskRoutes(requests: TaskRequests): TaskRoute[] {
         answers: { 200: { what: 'the task and the outcome of the request', schema: shownTask }, 400: problem },
       },
       run: async (call) =>
-        json(200, await requests.applyJson(named(call.params), await call.bytes(MAX_TASK_BYTES), call.caller)),
+        json(
+          200,
+          await requests.applyJson(named(call.params), await call.bytes(MAX_TASK_BYTES), call.identity, call.caller),
+        ),
     },
     {
       method: 'POST',
@@ -86,7 +92,8 @@ export function taskRoutes(requests: TaskRequests): TaskRoute[] {
         query: { revision: 'revision number' },
         answers: { 200: { what: 'the task', schema: shownTask }, 404: problem },
       },
-      run: async ({ params, query }) => json(200, await requests.promote(named(params), query.get('revision'))),
+      run: async ({ params, query, caller }) =>
+        json(200, await requests.promote(named(params), query.get('revision'), caller)),
     },
     {
       method: 'DELETE',
@@ -96,7 +103,7 @@ export function taskRoutes(requests: TaskRequests): TaskRoute[] {
         summary: 'Removes a task; its runs continue',
         answers: { 200: { what: 'the name of the removed task' }, 404: problem },
       },
-      run: async ({ params }) => json(200, await requests.remove(named(params))),
+      run: async ({ params, caller }) => json(200, await requests.remove(named(params), caller)),
     },
     {
       method: 'PUT',
@@ -108,7 +115,7 @@ export function taskRoutes(requests: TaskRequests): TaskRoute[] {
         answers: { 201: { what: 'the module is stored' }, 400: problem },
       },
       run: async (call) =>
-        json(201, await requests.putBlob(call.params.sha256 ?? '', call.caller, () => call.bytes(MAX_BLOB_BYTES))),
+        json(201, await requests.putBlob(call.params.sha256 ?? '', call.identity, () => call.bytes(MAX_BLOB_BYTES))),
     },
     {
       method: 'GET',
@@ -118,8 +125,8 @@ export function taskRoutes(requests: TaskRequests): TaskRoute[] {
         summary: 'Returns the module of a task that the caller may read',
         answers: { 200: { what: 'the module', type: WASM }, 404: problem },
       },
-      run: async ({ params, caller }) => {
-        const body = await requests.blob(params.sha256 ?? '', caller);
+      run: async ({ params, identity }) => {
+        const body = await requests.blob(params.sha256 ?? '', identity);
         return { status: 200, headers: { 'content-type': WASM }, body };
       },
     },

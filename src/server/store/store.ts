@@ -45,13 +45,7 @@ export interface UpsertResult<R = McpServerRecord> {
  * nothing; reading goes on. Where others write to the same store, a write may fail with `outcome_unknown` (it may have been
  * made) or `not_visible` (it was made, and is not read here yet), and anything with `not_current`. All methods reject with StoreError; after `close` always with `closed`.
  */
-export interface RegistryStore<R extends StoreStamps = McpServerRecord> {
-  readonly kind: RecordKind<R>;
-  epoch(): Promise<string>;
-  revision(): Promise<number>;
-  /** Everything at one revision, ordered by id. */
-  list(): Promise<RegistryListing<R>>;
-  get(id: string): Promise<R | null>;
+export interface RegistryStore<R extends StoreStamps = McpServerRecord> extends StoreReader<R> {
   /** Durable when the promise resolves. `revision_mismatch`, `not_found`, `already_exists` (ifModRevision 0). */
   upsert(record: R, options?: UpsertOptions): Promise<UpsertResult<R>>;
   /** The revision of the removal. `not_found`, `revision_mismatch`. */
@@ -62,6 +56,16 @@ export interface RegistryStore<R extends StoreStamps = McpServerRecord> {
    * Thousands of changes do not keep others from being served.
    */
   apply(changes: readonly StoreChange<R>[]): Promise<ApplyResult<R>>;
+}
+
+/** The half of a store that changes nothing. */
+export interface StoreReader<R extends StoreStamps = McpServerRecord> {
+  readonly kind: RecordKind<R>;
+  epoch(): Promise<string>;
+  revision(): Promise<number>;
+  /** Everything at one revision, ordered by id. */
+  list(): Promise<RegistryListing<R>>;
+  get(id: string): Promise<R | null>;
   /** id → origin of every record. */
   origins(): Promise<ReadonlyMap<string, string>>;
   /**

@@ -1,3 +1,4 @@
+import type { Caller } from '../identity/caller.ts';
 import { type TaskContent, type TaskRevision, taskId } from '../records/task.ts';
 import { TaskError } from './task-error.ts';
 
@@ -30,11 +31,11 @@ export interface TaskBook {
   /** Whether a revision that is retained has this module. `namespace` null: of any namespace. */
   hasModule(namespace: string | null, sha256: string): boolean | Promise<boolean>;
   /** Content that was there before gets its old number back: what was applied is live. */
-  apply(content: TaskContent, by: string, fromFile?: string | null): AppliedTask | Promise<AppliedTask>;
+  apply(content: TaskContent, by: string, fromFile: string | null, caller: Caller): AppliedTask | Promise<AppliedTask>;
   /** Makes a revision the live one. @throws TaskError */
-  promote(named: NamedTask, revision: number): Task | Promise<Task>;
+  promote(named: NamedTask, revision: number, caller: Caller): Task | Promise<Task>;
   /** Nothing more of it can be submitted; its revisions stay for the runs that have them. @throws TaskError */
-  remove(named: NamedTask): void | Promise<void>;
+  remove(named: NamedTask, caller: Caller): void | Promise<void>;
 }
 
 export function unknownTask(named: NamedTask): TaskError {

@@ -5,6 +5,7 @@ import { dirname, join, resolve } from 'node:path';
 import { errorCode } from '../../base/error-text.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { parseTask } from '../../config/task/task-config.ts';
+import type { Caller } from '../identity/caller.ts';
 import { taskId } from '../records/task.ts';
 import { taskDigest } from '../records/task-digest.ts';
 import { type Admission, admitTask } from './admit-task.ts';
@@ -26,6 +27,7 @@ export interface DirectoryOutcome {
  * task; a file that is gone takes its task with it; a file that says what it said before leaves alone what was promoted.
  */
 export async function loadTaskDirectory(
+  caller: Caller,
   directory: string,
   { tasks, blobs, admission }: { readonly tasks: TaskBook; readonly blobs: Blobs; readonly admission: Admission },
 ): Promise<DirectoryOutcome> {
@@ -44,7 +46,7 @@ export async function loadTaskDirectory(
       const before = await tasks.find(content);
       if (before?.fromFile === file && before.fileDigest === taskDigest(content) && blobs.has(content.wasm)) continue;
       await blobs.put(bytes);
-      changed.push({ task: id, outcome: (await tasks.apply(content, BY_DIRECTORY, file)).outcome });
+      changed.push({ task: id, outcome: (await tasks.apply(content, BY_DIRECTORY, file, caller)).outcome });
     } catch (error) {
       if (!(error instanceof TaskError) && !(error instanceof ConfigError)) throw error;
       problems.push(error.message);
@@ -54,7 +56,7 @@ export async function loadTaskDirectory(
   }
   for (const task of await tasks.list(null)) {
     if (task.fromFile === null || seen.has(taskId(task))) continue;
-    await tasks.remove(task);
+    await tasks.remove(task, caller);
     changed.push({ task: taskId(task), outcome: 'removed' });
   }
   return { changed, problems };

@@ -1,7 +1,7 @@
-import type { HandlerContext } from '@connectrpc/connect';
+import { createContextValues, type HandlerContext } from '@connectrpc/connect';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { approvalService } from '../../../src/registry/grpc/approval-service.ts';
-import { asCaller } from '../../../src/server/identity/caller.ts';
+import { grpcCaller } from '../../../src/registry/grpc/grpc-caller.ts';
 import { type OpenedQueue, openQueue } from '../../agent/approvals/service/open-queue.ts';
 
 const HEARTBEAT_MS = 5_000;
@@ -23,9 +23,8 @@ function watch({ queue }: OpenedQueue, { run = '', namespace = '' }, own = '*') 
   const service = approvalService(queue, { heartbeatMs: HEARTBEAT_MS, watchers: { begin }, log: () => {} });
   const caller = { actor: 'node-1', role: 'node', namespace: own, peer: null, via: 'grpc', method: 'none' } as const;
   const request = { run, namespace } as unknown as Parameters<typeof service.watchApprovals>[0];
-  const events = asCaller(caller, () =>
-    service.watchApprovals(request, { signal: stop.signal } as unknown as HandlerContext),
-  );
+  const values = createContextValues().set(grpcCaller, caller);
+  const events = service.watchApprovals(request, { signal: stop.signal, values } as unknown as HandlerContext);
   const received: string[] = [];
   const ended = (async () => {
     for await (const { approval } of events) {

@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { APPROVALS_PATH, approvalsRoutes } from '../../../src/registry/routes/approvals-routes.ts';
 import type { HttpCall } from '../../../src/server/http/http-call.ts';
-import { asCaller } from '../../../src/server/identity/caller.ts';
 import { type OpenedQueue, openQueue } from '../../agent/approvals/service/open-queue.ts';
 
 beforeEach(() => void vi.useFakeTimers());
@@ -16,8 +15,8 @@ interface Listing {
 async function list({ queue }: OpenedQueue, query: string, namespace = '*'): Promise<Listing> {
   const route = approvalsRoutes(queue).find(({ method, path }) => method === 'GET' && path === APPROVALS_PATH);
   const caller = { actor: 'vic', role: 'viewer', namespace, peer: null, via: 'http', method: 'none' } as const;
-  const call = { query: new URLSearchParams(query), headers: {}, id: '' } as unknown as HttpCall;
-  const reply = await asCaller(caller, async () => route?.run(call));
+  const call = { query: new URLSearchParams(query), headers: {}, id: '', caller } as unknown as HttpCall;
+  const reply = await route?.run(call);
   return JSON.parse(String((reply as { body: string }).body)) as Listing;
 }
 

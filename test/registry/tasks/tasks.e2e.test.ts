@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { openSmsTasks } from '../../../src/registry/tasks/open-tasks.ts';
 import { noTrail } from '../../../src/server/audit/sms-trail.ts';
+import { Caller } from '../../../src/server/identity/caller.ts';
 import { openSqliteStore } from '../../../src/server/store/sqlite-store.ts';
 import { createToken } from '../../server/identity/token-calls.ts';
 import { OriginalClient } from '../original-client.ts';
@@ -232,6 +233,7 @@ it('forgets the oldest revisions, those of removed tasks, and modules that nothi
   const { config } = sms;
   await sms.sms.close();
   const store = openSqliteStore(config.files.data);
+  const caller = Caller.process('test');
   const limits = { ...config.limits, kept_task_revisions: 2, removed_task_keep_ms: 1_000, unused_blob_keep_ms: 1_000 };
   const { book, blobs, requests, sweep, close } = openSmsTasks({ ...config, limits }, store, noTrail, () => {});
   const named = { namespace: 'default', name: 'notes' };
@@ -239,7 +241,7 @@ it('forgets the oldest revisions, those of removed tasks, and modules that nothi
   const other = await blobs.put(readFileSync(fixture('c/files.wasm')));
   for (const wasm of [sha256, other, other, other]) {
     const args = [String((await book.find(named))?.revisions ?? 0)];
-    await requests.apply(named, { ...named, wasm: `sha256:${wasm}`, args }, { name: 'test', namespace: '*' });
+    await requests.apply(named, { ...named, wasm: `sha256:${wasm}`, args }, { name: 'test', namespace: '*' }, caller);
   }
   expect((await book.revisions(named)).map(({ revision }) => revision)).toEqual([4, 3]);
   const long = Date.now() + 60_000;
@@ -247,7 +249,7 @@ it('forgets the oldest revisions, those of removed tasks, and modules that nothi
   expect(blobs.has(sha256)).toBe(true);
   await sweep.sweep(long);
   expect([blobs.has(sha256), blobs.has(other)]).toEqual([false, true]);
-  await book.remove(named);
+  await book.remove(named, caller);
   await sweep.sweep(Date.now());
   expect(await book.revision(named, 4)).toMatchObject({ revision: 4 });
   await sweep.sweep(long);

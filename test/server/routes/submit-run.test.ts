@@ -17,7 +17,7 @@ async function problemOf(error: Error, headers: Record<string, string> = {}): Pr
   } as unknown as SubmitDeps;
   const call = {
     params: { namespace: 'default', task: 'hello' },
-    caller: { name: 'ann', namespace: null },
+    identity: { name: 'ann', namespace: null },
     headers,
     bytes: async () => new Uint8Array(),
   } as unknown as RunCall;
@@ -50,7 +50,7 @@ describe('a submission that the queue does not answer', () => {
     const ended = { id: 'run-1', namespace: 'default', task: 'hello', status: 'failed' };
     const runs = { get: async () => ended, input: async () => null, submit: () => Promise.reject(away) };
     const deps = { kept: () => ({ runs }), tracer: null } as unknown as SubmitDeps;
-    const call = { params: { namespace: 'default', id: 'run-1' }, caller: { name: 'ann', namespace: null } };
+    const call = { params: { namespace: 'default', id: 'run-1' }, identity: { name: 'ann', namespace: null } };
     const problem = await retry(deps, call as unknown as RunCall).catch((error: unknown) => error as HttpProblem);
     const headers = { 'retry-after': '5', 'spear-run': expect.stringMatching(/^run-[0-9a-f]{32}$/) };
     expect(problem).toMatchObject({ status: 503, kind: 'queue-unavailable', headers });

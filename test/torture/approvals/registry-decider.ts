@@ -3,11 +3,13 @@ import { ApprovalQueue } from '../../../src/agent/approvals/service/queue.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../../../src/base/json.ts';
 import type { ApprovalPort, FiledApproval } from '../../../src/registry-client/approval-port.ts';
 import { noTrail } from '../../../src/server/audit/sms-trail.ts';
+import { Caller } from '../../../src/server/identity/caller.ts';
 import type { Approval, ApprovalDecision } from '../../../src/server/records/approval.ts';
 import { approvalKind } from '../../../src/server/records/approval-kind.ts';
 import { createMemoryStoreOf } from '../../../src/server/store/memory-store.ts';
 
 const HOUR_MS = 3_600_000;
+const caller = Caller.process('torture');
 
 /** The people of a registry who allow everything, without the network between: its queue, and a node's desk. */
 export function registryThat(decision: ApprovalDecision, run: string): RegistryDesk {
@@ -39,12 +41,12 @@ export function registryThat(decision: ApprovalDecision, run: string): RegistryD
       await started;
       const cause = { code: causeCode, text: causeText };
       const given = { arguments: objectOf(argumentsJson), definition: objectOf(definitionJson), cause, isKept };
-      const asked = await queue.open({ ...call, namespace: 'default', callId, nodeId: 'node-1', ...given });
-      return filed(await queue.decide(asked.approval_id, { decision, reason: null }));
+      const asked = await queue.open(caller, { ...call, namespace: 'default', callId, nodeId: 'node-1', ...given });
+      return filed(await queue.decide(caller, asked.approval_id, { decision, reason: null }));
     },
     async *watch() {},
-    claim: (id, claim, call, hash) => queue.claim(id, claim, call, hash),
-    withdraw: (id, reason) => queue.withdraw(id, reason),
+    claim: (id, claim, call, hash) => queue.claim(caller, id, claim, call, hash),
+    withdraw: (id, reason) => queue.withdraw(caller, id, reason),
   };
   return new RegistryDesk({ port, run, fileWithinMs: HOUR_MS });
 }

@@ -2,7 +2,7 @@ import { MayNotDecide } from '../../../src/agent/approvals/service/errors.ts';
 import { ApprovalQueue } from '../../../src/agent/approvals/service/queue.ts';
 import type { ApproverRule } from '../../../src/config/sms/sms-config.ts';
 import { noTrail } from '../../../src/server/audit/sms-trail.ts';
-import { asCaller } from '../../../src/server/identity/caller.ts';
+import { Caller } from '../../../src/server/identity/caller.ts';
 import { personOf, personOfNew } from '../../../src/server/identity/person.ts';
 import { type BoundCall, boundCallFields } from '../../../src/server/records/approval.ts';
 import { approvalKind } from '../../../src/server/records/approval-kind.ts';
@@ -81,21 +81,23 @@ export async function voteCase(seed: number): Promise<string | null> {
     metrics: { decisions: { add: () => {} } } as never,
   });
   await queue.start();
-  const by = <Result>(actor: string, work: () => Result) =>
-    asCaller({ actor, role: 'approver', namespace: '*', peer: null, via: 'http', method: 'none' }, work);
+  const by = (actor: string): Caller => ({
+    ...{ actor, role: 'approver', namespace: '*', peer: null, via: 'http', method: 'none' },
+  });
+  const observer = Caller.process('torture');
   const about = `${needed} votes, submitted by ${submitter}, allow_self ${allowSelf} (case ${seed})`;
   try {
     const asked = { ...call, submitted_by: submitter, namespace: 'default', callId: 'c', nodeId: 'n', isKept: false };
     const cause = { code: 'always', text: '' } as const;
-    const opened = await by('node-1', () => queue.open({ ...asked, arguments: {}, definition: {}, cause }));
+    const opened = await queue.open(by('node-1'), { ...asked, arguments: {}, definition: {}, cause });
     const { approval_id: id, arguments_sha256: hash } = opened;
     const allowed = new Set<string>();
     for (let tries = 3 + random.below(12); tries > 0; tries--) {
       const name = random.pick(names.filter((other) => people.canVote(other)));
-      if ((await queue.get(id)).status !== 'waiting') break;
+      if ((await queue.get(observer, id)).status !== 'waiting') break;
       const owner = people.owners.get(name) ?? name;
       const mayVote = !allowed.has(owner) && (allowSelf || owner !== people.owners.get(submitter));
-      const took = await by(name, () => queue.decide(id, { decision: 'allow_once', reason: null })).then(
+      const took = await queue.decide(by(name), id, { decision: 'allow_once', reason: null }).then(
         () => true,
         (error: unknown) => {
           if (error instanceof MayNotDecide) return false;
@@ -106,7 +108,7 @@ export async function voteCase(seed: number): Promise<string | null> {
       if (took) allowed.add(owner);
       if (random.chance(3)) people.revoke(random);
     }
-    const { status } = await queue.get(id);
+    const { status } = await queue.get(observer, id);
     if ((status === 'granted') !== allowed.size >= needed)
       return `${about}: ${allowed.size} persons, and it is ${status}`;
     if (status !== 'granted') return null;
@@ -117,7 +119,7 @@ export async function voteCase(seed: number): Promise<string | null> {
     const isSelf = allowed.has(people.owners.get(submitter) ?? '');
     const foreign = random.chance(3);
     const other = foreign ? `${submitter}-x` : submitter;
-    const refusal = await queue.claim(id, '0'.repeat(32), { ...bound, submitted_by: other }, hash);
+    const refusal = await queue.claim(observer, id, '0'.repeat(32), { ...bound, submitted_by: other }, hash);
     const expected = foreign || (isStricter && isSelf) ? 'submitted_by' : null;
     return refusal === expected ? null : `${about}: redeemed as ${other}, it is ${refusal ?? 'sent'}`;
   } finally {

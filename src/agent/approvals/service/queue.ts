@@ -4,7 +4,7 @@ import type { ApproverRule } from '../../../config/sms/sms-config.ts';
 import { DEFAULT_NAMESPACE } from '../../../runtime/port/policy-layers.ts';
 import { redactArguments } from '../../../server/audit/redact-arguments.ts';
 import type { SmsTrail } from '../../../server/audit/sms-trail.ts';
-import { byItself, currentCaller } from '../../../server/identity/caller.ts';
+import { Caller } from '../../../server/identity/caller.ts';
 import {
   type Approval,
   approvalId,
@@ -14,7 +14,6 @@ import {
   isClosed,
   saltedHash,
 } from '../../../server/records/approval.ts';
-import { ALL_NAMESPACES } from '../../../server/records/permissions.ts';
 import { MAX_TRIES } from '../../../server/store/record-write.ts';
 import { type RegistryStore, StoreError, wasOvertaken } from '../../../server/store/store.ts';
 import { type AskedCall, type Asking, newRequest } from './asked-call.ts';
@@ -97,16 +96,16 @@ export class ApprovalQueue {
   }
 
   /** The request of this call: the one that it has, or a new one. @throws QueueFull, StoreError */
-  async open(asked: AskedCall): Promise<Approval> {
+  async open(caller: Caller, asked: AskedCall): Promise<Approval> {
     for (let tries = 1; ; tries++) {
       const { found, round } = await this.#find(asked);
       if (found !== null) return found;
       this.#requireRoom(asked, round);
-      const approval = newRequest(asked, await this.#asking(asked, round));
+      const approval = newRequest(asked, await this.#asking(caller, asked, round));
       try {
-        return await this.#write(approval, 0, 'request', () => ({
+        return await this.#write(caller, approval, 0, 'request', () => ({
           event: 'sms.approval_requested',
-          ...currentCaller(),
+          ...caller,
           ...trailFields(approval),
           reason: approval.cause.text,
           args: redactArguments(approval.arguments),
@@ -118,10 +117,10 @@ export class ApprovalQueue {
   }
 
   /** Counts what somebody says of a request. @throws AlreadyDecided, MayNotDecide, StoreError */
-  async decide(id: string, vote: Vote): Promise<Approval> {
-    const actor = this.#who();
+  async decide(caller: Caller, id: string, vote: Vote): Promise<Approval> {
+    const actor = this.#nameOf(caller);
     for (let tries = 1; ; tries++) {
-      const approval = await this.get(id);
+      const approval = await this.get(caller, id);
       if (approval.status !== 'waiting') throw new AlreadyDecided(approval);
       if (vote.ifModRevision !== undefined && vote.ifModRevision !== approval.mod_revision) {
         throw new StoreError(
@@ -136,9 +135,9 @@ export class ApprovalQueue {
       const person = actor === null ? null : (this.#personOf(actor) ?? actor);
       const decided = counted(approval, vote, { needed, by: actor, person, now: this.#now() });
       try {
-        const written = await this.#write(decided, approval.mod_revision, 'decide', () => ({
+        const written = await this.#write(caller, decided, approval.mod_revision, 'decide', () => ({
           event: 'sms.approval_decided',
-          ...currentCaller(),
+          ...caller,
           ...trailFields(decided),
           decision: vote.decision,
           status: decided.status,
@@ -153,11 +152,17 @@ export class ApprovalQueue {
   }
 
   /** Uses up a yes. Null: it is theirs; otherwise why not, and where a field is another, the yes is gone. */
-  async claim(id: string, claim: string, call: BoundCall, argumentsHash: string): Promise<string | null> {
+  async claim(
+    caller: Caller,
+    id: string,
+    claim: string,
+    call: BoundCall,
+    argumentsHash: string,
+  ): Promise<string | null> {
     // The yes may have been told by another registry on the same store.
     await this.store.upToDate();
     for (let tries = 1; ; tries++) {
-      const approval = await this.get(id).catch((error: unknown) => {
+      const approval = await this.get(caller, id).catch((error: unknown) => {
         if (error instanceof StoreError && error.code === 'not_found') return null;
         throw error;
       });
@@ -168,14 +173,24 @@ export class ApprovalQueue {
       if (approval.status !== 'granted') return approval.status;
       try {
         if (other !== null) {
-          await this.#end(approval, 'withdrawn', `the call differs from the approved one: its ${other} changed`);
+          await this.#end(
+            caller,
+            approval,
+            'withdrawn',
+            `the call differs from the approved one: its ${other} changed`,
+          );
           return other;
         }
         if (isSelfApproved(ruleFor(this.#rules, approval), approval, this.#personOf)) {
-          await this.#end(approval, 'withdrawn', 'the submitter of the run approved its call; another user must');
+          await this.#end(
+            caller,
+            approval,
+            'withdrawn',
+            'the submitter of the run approved its call; another user must',
+          );
           return 'submitted_by';
         }
-        await this.#end({ ...approval, claim }, 'used', null);
+        await this.#end(caller, { ...approval, claim }, 'used', null);
         return null;
       } catch (error) {
         if (tries >= MAX_TRIES || !wasOvertaken(error)) throw error;
@@ -183,12 +198,12 @@ export class ApprovalQueue {
     }
   }
 
-  async withdraw(id: string, reason: string): Promise<void> {
+  async withdraw(caller: Caller, id: string, reason: string): Promise<void> {
     for (let tries = 1; ; tries++) {
-      const approval = await this.get(id);
+      const approval = await this.get(caller, id);
       if (isClosed(approval)) return;
       try {
-        await this.#end(approval, 'withdrawn', cutText(reason, approvalLimits.reasonChars));
+        await this.#end(caller, approval, 'withdrawn', cutText(reason, approvalLimits.reasonChars));
         return;
       } catch (error) {
         if (tries >= MAX_TRIES || !wasOvertaken(error)) throw error;
@@ -197,33 +212,33 @@ export class ApprovalQueue {
   }
 
   /** Whether nothing became of it yet; false also where it is not known, or belongs to others. */
-  isWaiting(id: string): boolean {
+  isWaiting(caller: Caller, id: string): boolean {
     const approval = this.#known.openOne(id);
-    return approval?.status === 'waiting' && this.scope()(approval.namespace);
+    return approval?.status === 'waiting' && this.scope(caller)(approval.namespace);
   }
 
   /** The run does not want any of its answers any more. */
-  async withdrawAll(namespace: string, run: string, reason: string): Promise<void> {
+  async withdrawAll(caller: Caller, namespace: string, run: string, reason: string): Promise<void> {
     const open = [...this.#known.open].filter((one) => one.run === run && one.namespace === namespace);
-    for (const { approval_id: id } of open) await this.withdraw(id, reason);
+    for (const { approval_id: id } of open) await this.withdraw(caller, id, reason);
   }
 
-  /** Which namespaces whoever asks now may name. */
-  scope(): (namespace: string) => boolean {
-    const { namespace: own } = currentCaller();
-    return (namespace) => own === null || own === ALL_NAMESPACES || own === namespace;
+  /** Which namespaces the caller has access to. */
+  scope(caller: Caller): (namespace: string) => boolean {
+    const hasAll = Caller.hasAllNamespaces(caller);
+    return (namespace) => hasAll || caller.namespace === namespace;
   }
 
   /** The namespace of what a node asks: the one it names, if it may; its own where it names none. Null: it may not. */
-  namespaceFor(given: string): string | null {
-    const { namespace: own } = currentCaller();
-    const namespace = given !== '' ? given : own === null || own === ALL_NAMESPACES ? DEFAULT_NAMESPACE : own;
-    return this.scope()(namespace) ? namespace : null;
+  namespaceFor(caller: Caller, given: string): string | null {
+    const own = Caller.hasAllNamespaces(caller) ? DEFAULT_NAMESPACE : (caller.namespace ?? '');
+    const namespace = given === '' ? own : given;
+    return this.scope(caller)(namespace) ? namespace : null;
   }
 
   /** As it is now. @throws StoreError `not_found`, also where it belongs to others */
-  async get(id: string): Promise<Approval> {
-    const mayName = this.scope();
+  async get(caller: Caller, id: string): Promise<Approval> {
+    const mayName = this.scope(caller);
     const approval = this.store.kind.isId(id) ? await this.store.get(id) : null;
     if (approval === null || !mayName(approval.namespace)) {
       throw new StoreError('not_found', `there is no approval "${id}"`);
@@ -232,16 +247,16 @@ export class ApprovalQueue {
   }
 
   /** For whoever wants to see all that would be sent; the trail says that they did. */
-  async readWhole(id: string): Promise<Approval> {
-    const approval = await this.get(id);
-    this.#options.trail.write({ event: 'sms.approval_read', ...currentCaller(), ...trailFields(approval) });
+  async readWhole(caller: Caller, id: string): Promise<Approval> {
+    const approval = await this.get(caller, id);
+    this.#options.trail.write({ event: 'sms.approval_read', ...caller, ...trailFields(approval) });
     return approval;
   }
 
   /** Why whoever asks may not decide about it; null: they may. */
-  whyNot(approval: Approval): string | null {
+  whyNot(caller: Caller, approval: Approval): string | null {
     if (approval.status !== 'waiting') return `the approval is already ${approval.status}`;
-    return whyNot(ruleFor(this.#rules, approval), approval, this.#who(), this.#personOf);
+    return whyNot(ruleFor(this.#rules, approval), approval, this.#nameOf(caller), this.#personOf);
   }
 
   /** Until a waiting request is denied, or a yes ends. */
@@ -272,11 +287,11 @@ export class ApprovalQueue {
     return { found: holds ? found : null, round };
   }
 
-  async #asking(asked: AskedCall, round: number): Promise<Asking> {
+  async #asking(caller: Caller, asked: AskedCall, round: number): Promise<Asking> {
     const { waitMs, grantMs, keptGrantMs } = this.#options;
     return {
-      ...{ round, waitMs, epoch: this.#epoch, requestedBy: this.#who(), now: this.#now() },
-      submitter: this.#submitter(asked),
+      ...{ round, waitMs, epoch: this.#epoch, requestedBy: this.#nameOf(caller), now: this.#now() },
+      submitter: this.#submitter(caller, asked),
       rule: ruleFor(this.#rules, asked),
       changes: lastAllowed(await this.store.list(), asked),
       grantMs: asked.isKept ? keptGrantMs : grantMs,
@@ -284,14 +299,14 @@ export class ApprovalQueue {
   }
 
   /** The person who submitted the run. A caller that is no node runs the guest itself (`spear-run --approve sms`). */
-  #submitter({ submitted_by: submittedBy }: AskedCall): string | null {
-    const isNode = currentCaller().role?.split(',').includes('node') ?? false;
-    const name = submittedBy ?? (isNode ? null : this.#who());
+  #submitter(caller: Caller, { submitted_by: submittedBy }: AskedCall): string | null {
+    const isNode = caller.role?.split(',').includes('node') ?? false;
+    const name = submittedBy ?? (isNode ? null : this.#nameOf(caller));
     return name === null ? null : this.#personOf(name);
   }
 
-  #who(): string | null {
-    return this.#options.hasNames ? currentCaller().actor : null;
+  #nameOf({ actor }: Caller): string | null {
+    return this.#options.hasNames ? actor : null;
   }
 
   #requireRoom({ run }: AskedCall, round: number): void {
@@ -314,14 +329,14 @@ export class ApprovalQueue {
       : granted
         ? 'the grant expired before the call used it'
         : `no decision within ${approval.expires_at_ms - approval.created_at_ms} ms`;
-    return byItself(() => this.#end(approval, granted ? 'expired' : 'denied', why));
+    return this.#end(Caller.process('sweep'), approval, granted ? 'expired' : 'denied', why);
   }
 
-  #end(approval: Approval, status: Approval['status'], reason: string | null): Promise<Approval> {
+  #end(caller: Caller, approval: Approval, status: Approval['status'], reason: string | null): Promise<Approval> {
     const ended = closed({ ...approval, reason: reason ?? approval.reason }, status);
-    return this.#write(ended, approval.mod_revision, 'end', () => ({
+    return this.#write(caller, ended, approval.mod_revision, 'end', () => ({
       event: 'sms.approval_ended',
-      ...currentCaller(),
+      ...caller,
       ...trailFields(ended),
       status,
       reason,
@@ -329,6 +344,7 @@ export class ApprovalQueue {
   }
 
   async #write(
+    caller: Caller,
     approval: Approval,
     ifModRevision: number,
     action: 'request' | 'decide' | 'end',
@@ -336,7 +352,7 @@ export class ApprovalQueue {
   ): Promise<Approval> {
     const { trail } = this.#options;
     const { approval_id } = approval;
-    const announced = () => ({ event: 'sms.approval_write_started', ...currentCaller(), approval_id, action }) as const;
+    const announced = () => ({ event: 'sms.approval_write_started', ...caller, approval_id, action }) as const;
     if (!(await trail.allowsWrite(announced))) {
       const why = 'the audit log cannot be written, and approvals cannot change without it (audit.on_failure)';
       throw new StoreError('not_stored', why);

@@ -1,4 +1,5 @@
 import type { AskedApproval, DecidedApproval, NodeApprovals } from '../../../../src/registry-client/approval-port.ts';
+import { Caller } from '../../../../src/server/identity/caller.ts';
 import { type Approval, type BoundCall, decidersOf } from '../../../../src/server/records/approval.ts';
 import type { OpenedQueue } from './open-queue.ts';
 
@@ -32,7 +33,7 @@ export class FakeRemote implements NodeApprovals {
   }
 
   claim(id: string, claim: string, call: BoundCall, argumentsHash: string) {
-    return this.#registry.queue.claim(id, claim, call, argumentsHash);
+    return this.#registry.queue.claim(Caller.process('test'), id, claim, call, argumentsHash);
   }
 
   withdraw(id: string, reason: string) {

@@ -4,7 +4,7 @@ import type { JsonObject } from '../../../../src/base/json.ts';
 import type { ApproverRule } from '../../../../src/config/sms/sms-config.ts';
 import type { AuditEvent } from '../../../../src/server/audit/event.ts';
 import { noTrail } from '../../../../src/server/audit/sms-trail.ts';
-import { asCaller } from '../../../../src/server/identity/caller.ts';
+import type { Caller } from '../../../../src/server/identity/caller.ts';
 import { type Approval, type BoundCall, boundCallFields, saltedHash } from '../../../../src/server/records/approval.ts';
 import { approvalKind } from '../../../../src/server/records/approval-kind.ts';
 import { createMemoryStoreOf } from '../../../../src/server/store/memory-store.ts';
@@ -38,7 +38,7 @@ export const boundOf = (asked: AskedCall): BoundCall =>
 
 export const newStore = () => createMemoryStoreOf(approvalKind);
 
-/** A queue on a store in memory, with its audit events and counted decisions; `by` acts as one caller. */
+/** A queue on a store in memory, with its audit events and counted decisions; `as` and `by` act as one caller. */
 export async function openQueue(
   options: Partial<ApprovalQueueOptions> = {},
   store: RegistryStore<Approval> = newStore(),
@@ -61,14 +61,12 @@ export async function openQueue(
     ...options,
   });
   await queue.start();
-  const by = (actor: string | null, namespace: string | null = '*') => {
-    const caller = { actor, role: 'approver', namespace, peer: null, via: 'http', method: 'none' } as const;
-    const as = <Result>(work: () => Result) => asCaller(caller, work);
+  const as = (caller: Caller) => {
     return {
-      open: (more: Partial<AskedCall> = {}) => as(() => queue.open(askedCall(more))),
+      open: (more: Partial<AskedCall> = {}) => queue.open(caller, askedCall(more)),
       decide: (id: string, decision: Approval['decision'], more: { reason?: string; ifModRevision?: number } = {}) => {
         const vote = { decision: decision ?? 'deny', reason: more.reason ?? null, ifModRevision: more.ifModRevision };
-        return as(() => queue.decide(id, vote));
+        return queue.decide(caller, id, vote);
       },
       /** Redeems the grant of a request; without `args`, with those that were allowed. */
       redeem: (
@@ -77,18 +75,20 @@ export async function openQueue(
         { call = approval as BoundCall, args = null as JsonObject | null } = {},
       ) => {
         const hash = args === null ? approval.arguments_sha256 : saltedHash(approval.salt, args);
-        return as(() => queue.claim(approval.approval_id, token.padStart(32, '0'), call, hash));
+        return queue.claim(caller, approval.approval_id, token.padStart(32, '0'), call, hash);
       },
-      get: (id: string) => as(() => queue.get(id)),
-      readWhole: (id: string) => as(() => queue.readWhole(id)),
-      withdraw: (id: string, reason = 'not wanted') => as(() => queue.withdraw(id, reason)),
-      withdrawAll: (namespaceOf: string, run: string) => as(() => queue.withdrawAll(namespaceOf, run, 'the run ended')),
-      whyNot: (approval: Approval) => as(() => queue.whyNot(approval)),
-      isWaiting: (id: string) => as(() => queue.isWaiting(id)),
-      namespaceFor: (given: string) => as(() => queue.namespaceFor(given)),
+      get: (id: string) => queue.get(caller, id),
+      readWhole: (id: string) => queue.readWhole(caller, id),
+      withdraw: (id: string, reason = 'not wanted') => queue.withdraw(caller, id, reason),
+      withdrawAll: (namespaceOf: string, run: string) => queue.withdrawAll(caller, namespaceOf, run, 'the run ended'),
+      whyNot: (approval: Approval) => queue.whyNot(caller, approval),
+      isWaiting: (id: string) => queue.isWaiting(caller, id),
+      namespaceFor: (given: string) => queue.namespaceFor(caller, given),
     };
   };
-  return { queue, store, audited, counted, by, node: by('node-1'), ann: by('ann'), bob: by('bob') };
+  const by = (actor: string | null, namespace: string | null = '*') =>
+    as({ actor, role: 'approver', namespace, peer: null, via: 'http', method: 'none' });
+  return { queue, store, audited, counted, as, by, node: by('node-1'), ann: by('ann'), bob: by('bob') };
 }
 
 export type OpenedQueue = Awaited<ReturnType<typeof openQueue>>;

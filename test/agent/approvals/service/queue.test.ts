@@ -1,6 +1,9 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, expectTypeOf, it, vi } from 'vitest';
 import { AlreadyDecided, MayNotDecide, QueueFull } from '../../../../src/agent/approvals/service/errors.ts';
+import type { ApprovalQueue } from '../../../../src/agent/approvals/service/queue.ts';
+import type { AuditedStore } from '../../../../src/registry/audit/audited-store.ts';
 import { noTrail } from '../../../../src/server/audit/sms-trail.ts';
+import { Caller } from '../../../../src/server/identity/caller.ts';
 import { approvalLimits, boundCallFields } from '../../../../src/server/records/approval.ts';
 import { StoreError } from '../../../../src/server/store/store.ts';
 import {
@@ -369,7 +372,7 @@ describe('time', () => {
       ...{ status: 'denied', reason: `no decision within ${WAIT_MS} ms`, votes: [], decision: null },
     });
     expect([counted, queue.waiting]).toEqual([[], 0]);
-    expect(audited.at(-1)).toMatchObject({ event: 'sms.approval_ended', via: 'process', actor: null });
+    expect(audited.at(-1)).toMatchObject({ event: 'sms.approval_ended', via: 'process', method: 'sweep', actor: null });
   });
 
   it('ends a grant that is not redeemed, counted from the decision [approval.sms.times]', async () => {
@@ -513,11 +516,28 @@ describe('limits', () => {
   });
 });
 
+describe('the caller', () => {
+  it('is a parameter of every decision: a missing caller is a type error', () => {
+    expectTypeOf<ApprovalQueue['decide']>().parameter(0).toEqualTypeOf<Caller>();
+    expectTypeOf<ApprovalQueue['get']>().parameter(0).toEqualTypeOf<Caller>();
+    expectTypeOf<ApprovalQueue['scope']>().parameters.toEqualTypeOf<[caller: Caller]>();
+    // @ts-expect-error an audited store has no changes without a caller
+    expectTypeOf<AuditedStore>().toHaveProperty('upsert');
+  });
+
+  it('has all namespaces as a job of this process, and none as an unauthenticated request', async () => {
+    const { queue } = await openQueue();
+    const peer = { socket: undefined };
+    const callers = [Caller.process('sweep'), Caller.request(peer, 'http', 'GET /', null)];
+    expect(callers.map((caller) => queue.scope(caller)('team-a'))).toEqual([true, false]);
+    expect(callers.map((caller) => queue.namespaceFor(caller, ''))).toEqual(['default', null]);
+  });
+});
+
 describe('namespaces', () => {
   it.each([
     ['of all', '*', '', 'default'],
     ['of all', '*', 'team-a', 'team-a'],
-    ['of the process itself', null, '', 'default'],
     ['of team-a', 'team-a', '', 'team-a'],
     ['of team-a', 'team-a', 'team-a', 'team-a'],
     ['of team-a', 'team-a', 'team-b', null],
