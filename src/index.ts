@@ -22,13 +22,12 @@ export {
 } from './agent/chat/backends/program-backends.ts';
 export type { ScriptTurn } from './agent/chat/backends/script-schema.ts';
 export type { ModelEvent } from './agent/chat/model-event.ts';
+export type { FormContent, FormField, FormOption, FormValue } from './agent/mcp/client/elicitation/form.ts';
 export type {
   ElicitationAnswer,
   ElicitationDecider,
   ElicitationRequest,
-} from './agent/mcp/client/elicitation/decider.ts';
-export type { FormField, FormOption } from './agent/mcp/client/elicitation/form.ts';
-export type { FormContent, FormValue } from './agent/mcp/client/elicitation/form-values.ts';
+} from './agent/mcp/client/elicitation/question.ts';
 export {
   McpConnectionError,
   McpError,

@@ -10,7 +10,7 @@ import { noLists, noToolSearch } from '../../src/runtime/port/policy-layers.ts';
 import { openAuditLog } from '../../src/server/audit/log.ts';
 import type { McpServerRecord } from '../../src/server/records/record.ts';
 import { parseRecord } from '../../src/server/records/record-parse.ts';
-import { createSecretSource } from '../../src/server/secrets/secret-source.ts';
+import { createSecretSource } from '../../src/server/secrets/secret-file.ts';
 
 const server = fileURLToPath(new URL('./many-tools.mjs', import.meta.url));
 

@@ -1,14 +1,12 @@
 import { errorText } from '../base/error-text.ts';
 import type { SmsConfig } from '../config/sms/sms-config.ts';
 import { ServedCertificate } from '../server/http/served-certificate.ts';
-import { type Access, openAccess, PeopleAccess } from '../server/identity/access.ts';
-import { FileTokens } from '../server/identity/file-tokens.ts';
+import { type Access, openAccess, TokenAccess, Validity } from '../server/identity/access.ts';
+import { ensureTokens, FileTokens, readTokens } from '../server/identity/file-tokens.ts';
 import { NamedTokens } from '../server/identity/named-tokens.ts';
 import { type Oidc, openOidc } from '../server/identity/oidc/oidc.ts';
 import { Sessions } from '../server/identity/sessions.ts';
-import { ensureTokens, readTokens } from '../server/identity/token-files.ts';
 import { TokenUses } from '../server/identity/token-uses.ts';
-import { Validity } from '../server/identity/validity.ts';
 import type { ServiceLog } from '../server/log/service-log.ts';
 import type { KeptRegistry } from '../server/store/kept-registry.ts';
 
@@ -37,7 +35,7 @@ export async function openCredentials(
   const certificate = tlsPaths === null ? null : new ServedCertificate(tlsPaths, log);
   const validity = new Validity();
   const uses = new TokenUses({ store: store.tokenUses, isToken: (name) => named.has(name), log });
-  const named = new NamedTokens(store.tokens, validity, (name) => uses.saw(name));
+  const named = new NamedTokens(store.tokens, validity, (name) => uses.record(name));
   const sessions = new Sessions(validity);
   const oidc = oidcConfig === null ? null : openOidc(oidcConfig, egress, log);
   let tokens: FileTokens | null = null;
@@ -57,7 +55,7 @@ export async function openCredentials(
     }
   };
   return {
-    access: tokens === null ? openAccess : new PeopleAccess([tokens, named], logged, sessions, validity),
+    access: tokens === null ? openAccess : new TokenAccess([tokens, named], logged, sessions, validity),
     named,
     uses,
     sessions,

@@ -5,7 +5,7 @@ import { compilePatterns } from '../agent/policy/pattern.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { EgressOptions } from '../server/egress/egress.ts';
 import type { McpServerRecord, StdioPolicy } from '../server/records/record.ts';
-import type { SecretSource } from '../server/secrets/secret-source.ts';
+import type { SecretSource } from '../server/secrets/secret-file.ts';
 
 export interface TestedTool {
   readonly name: string;

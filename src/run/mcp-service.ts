@@ -1,6 +1,6 @@
 import type { ApprovalDecider } from '../agent/approvals/decider.ts';
 import type { WatchWait } from '../agent/approvals/desk.ts';
-import type { ElicitationDecider } from '../agent/mcp/client/elicitation/decider.ts';
+import type { ElicitationDecider } from '../agent/mcp/client/elicitation/question.ts';
 import type { GuestMcp, GuestToolCall } from '../agent/mcp/guest-mcp.ts';
 import type { CallTrace } from '../agent/mcp/guest-scope.ts';
 import type { ServerTroubleListener } from '../agent/mcp/server-troubles.ts';

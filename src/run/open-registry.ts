@@ -20,7 +20,7 @@ import type { RecordIssue } from '../server/records/record.ts';
 import type { StoreStamps } from '../server/records/record-kind.ts';
 import { serverKind } from '../server/records/server-kind.ts';
 import { stopKind } from '../server/records/stop-kind.ts';
-import type { ReferencePolicy } from '../server/secrets/reference-policy.ts';
+import type { ReferencePolicy } from '../server/secrets/references.ts';
 import { describeProblem, loadDirectory, PROFILES_FOLDER } from '../server/store/directory/directory.ts';
 import type { DirectoryProblem } from '../server/store/directory/directory-file.ts';
 import { createMemoryStore, createMemoryStoreOf } from '../server/store/memory-store.ts';

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream';
 import type { ApprovalDecider } from '../agent/approvals/decider.ts';
 import type { ModelEvent } from '../agent/chat/model-event.ts';
 import { traceModel } from '../agent/chat/model-trace.ts';
-import type { ElicitationDecider } from '../agent/mcp/client/elicitation/decider.ts';
+import type { ElicitationDecider } from '../agent/mcp/client/elicitation/question.ts';
 import { ToolEvents } from '../agent/mcp/tool-events.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { Waiting } from '../base/waiting.ts';

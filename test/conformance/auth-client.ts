@@ -13,7 +13,7 @@ import { EgressRules } from '../../src/server/egress/egress.ts';
 import { createHttpClient } from '../../src/server/egress/http-client.ts';
 import type { McpServerRecord } from '../../src/server/records/record.ts';
 import { parseRecord } from '../../src/server/records/record-parse.ts';
-import { createSecretSource } from '../../src/server/secrets/secret-source.ts';
+import { createSecretSource } from '../../src/server/secrets/secret-file.ts';
 
 interface Context {
   readonly name?: string;

@@ -5,7 +5,7 @@ import { Agent, fetch, type Headers } from 'undici';
 import { loadSmsConfig, type SmsConfig } from '../../src/config/sms/sms-config.ts';
 import { type RunningSms, startSms } from '../../src/registry/sms.ts';
 import { createRemoteSource, type RemoteSource } from '../../src/registry-client/remote-source.ts';
-import { createSecretSource } from '../../src/server/secrets/secret-source.ts';
+import { createSecretSource } from '../../src/server/secrets/secret-file.ts';
 
 export interface TestSms {
   readonly sms: RunningSms;

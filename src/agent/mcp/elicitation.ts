@@ -3,14 +3,14 @@ import { limitSpecs } from '../../runtime/port/limits.ts';
 import { type AuditEvent, NO_DECIDER } from '../../server/audit/event.ts';
 import type { ApprovalOptions, GatedCall } from '../approvals/gate.ts';
 import { QuestionWithdrawn } from '../approvals/pending.ts';
+import { checkForm, type FormField } from './client/elicitation/form.ts';
 import {
   type ElicitationAnswer,
   type ElicitationDecider,
+  type Question,
+  type QuestionReply,
   readElicitationAnswer,
-} from './client/elicitation/decider.ts';
-import type { FormField } from './client/elicitation/form.ts';
-import { checkForm } from './client/elicitation/form-values.ts';
-import type { Question, QuestionReply } from './client/elicitation/question.ts';
+} from './client/elicitation/question.ts';
 import type { GuestScope } from './guest-scope.ts';
 
 /** Questions to one guest's decider at the same time; what comes on top is cancelled. */

@@ -11,7 +11,7 @@ import type { Metrics } from '../../server/telemetry/metrics.ts';
 import type { ApprovalDecider } from '../approvals/decider.ts';
 import type { ApprovalOptions } from '../approvals/gate.ts';
 import { parseApprovalRules } from '../policy/approval-rules-parse.ts';
-import type { ElicitationDecider } from './client/elicitation/decider.ts';
+import type { ElicitationDecider } from './client/elicitation/question.ts';
 import { McpConnectionError, McpSchemaError, McpToolError } from './client/errors.ts';
 import { openPool } from './client/open-pool.ts';
 import type { McpPool } from './client/pool.ts';

@@ -1,8 +1,7 @@
 import { McpConnectionError, McpPolicyError, McpTimeoutError, toToolError } from '../../agent/mcp/client/errors.ts';
 import { type OpenPool, openPool } from '../../agent/mcp/client/open-pool.ts';
 import type { McpPool } from '../../agent/mcp/client/pool.ts';
-import type { PoolLogEntry } from '../../agent/mcp/client/pool-options.ts';
-import { poolLimitSpecs } from '../../agent/mcp/client/pool-options.ts';
+import { type PoolLogEntry, poolLimitSpecs } from '../../agent/mcp/client/pool-options.ts';
 import { resolveRecord } from '../../agent/mcp/client/resolved-record.ts';
 import type { ToolList } from '../../agent/mcp/client/tool-list.ts';
 import { NameClaims, namedServers } from '../../agent/mcp/tool-names.ts';
@@ -14,7 +13,7 @@ import type { CompiledHostConfig } from '../../config/host/host-config.ts';
 import type { RunRegistry } from '../../run/open-registry.ts';
 import type { McpServerRecord } from '../../server/records/record.ts';
 import { referencedNames } from '../../server/secrets/references.ts';
-import type { SecretSource } from '../../server/secrets/secret-source.ts';
+import type { SecretSource } from '../../server/secrets/secret-file.ts';
 import { type DiagnosedPolicy, diagnoseTools } from './diagnose-tools.ts';
 import { bad, type Finding, isBad, ok, skipped } from './finding.ts';
 

@@ -9,8 +9,8 @@ import { EgressRules, egressOf } from '../../server/egress/egress.ts';
 import { createHttpClient } from '../../server/egress/http-client.ts';
 import { isServerId, type McpOAuth, type McpServerRecord, serverIdRule } from '../../server/records/record.ts';
 import { parseRecord } from '../../server/records/record-parse.ts';
-import type { ReferencePolicy } from '../../server/secrets/reference-policy.ts';
-import { createSecretSource } from '../../server/secrets/secret-source.ts';
+import type { ReferencePolicy } from '../../server/secrets/references.ts';
+import { createSecretSource } from '../../server/secrets/secret-file.ts';
 import { spearExitCodes, UsageError } from '../exit-codes.ts';
 import type { JsonFlag, SpearCommand, SpearContext } from '../spear/command.ts';
 
@@ -44,9 +44,9 @@ export const logInToServer: SpearCommand<LoginFlags> = async (context) => {
   process.once('SIGINT', onSignal);
   process.once('SIGTERM', onSignal);
   const library = await import('@modelcontextprotocol/client');
-  const [{ login }, { oauthFailure }] = await Promise.all([
+  const [{ login }, { tokenFailure }] = await Promise.all([
     import('../../agent/mcp/client/oauth/login.ts'),
-    import('../../agent/mcp/client/oauth/oauth-failure.ts'),
+    import('../../agent/mcp/client/oauth/token-errors.ts'),
   ]);
   const http = await createHttpClient(new EgressRules(egressOf(egress, mode)));
   try {
@@ -76,7 +76,7 @@ export const logInToServer: SpearCommand<LoginFlags> = async (context) => {
   } catch (error) {
     if (interrupt.signal.aborted) say('interrupted; no token was stored');
     else if (isTimeout(error)) say(`${id}: login timed out; no token was stored`);
-    else say(oauthFailure(error, id, library).message);
+    else say(tokenFailure(error, id, library).message);
     return spearExitCodes.failed;
   } finally {
     process.off('SIGINT', onSignal);

@@ -6,7 +6,7 @@ import { loadHostConfig } from '../../config/host/host-config.ts';
 import type { ServerTestResult } from '../../registry/server-test.ts';
 import { egressOf } from '../../server/egress/egress.ts';
 import { parseRecord } from '../../server/records/record-parse.ts';
-import { createSecretSource } from '../../server/secrets/secret-source.ts';
+import { createSecretSource } from '../../server/secrets/secret-file.ts';
 import { spearExitCodes, UsageError } from '../exit-codes.ts';
 import { table } from '../formatting.ts';
 import type { JsonFlag, SpearCommand, SpearContext } from '../spear/command.ts';

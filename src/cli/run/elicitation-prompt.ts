@@ -1,11 +1,16 @@
 import { domainToUnicode } from 'node:url';
+import {
+  type FormContent,
+  type FormField,
+  type FormOption,
+  type FormValue,
+  fieldProblem,
+} from '../../agent/mcp/client/elicitation/form.ts';
 import type {
   ElicitationAnswer,
   ElicitationDecider,
   ElicitationRequest,
-} from '../../agent/mcp/client/elicitation/decider.ts';
-import type { FormField, FormOption } from '../../agent/mcp/client/elicitation/form.ts';
-import { type FormContent, type FormValue, fieldProblem } from '../../agent/mcp/client/elicitation/form-values.ts';
+} from '../../agent/mcp/client/elicitation/question.ts';
 import { visible } from '../../base/visible-text.ts';
 import {
   CTRL_C,

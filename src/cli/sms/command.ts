@@ -8,7 +8,7 @@ import { loadSmsConfig, type SmsConfig, type SmsFlags } from '../../config/sms/s
 import { DirectoryRefused, type RunningSms, startSms } from '../../registry/sms.ts';
 import { openServiceLog, type ServiceLog } from '../../server/log/service-log.ts';
 import { profileKind } from '../../server/records/profile-kind.ts';
-import { createSecretSource } from '../../server/secrets/secret-source.ts';
+import { createSecretSource } from '../../server/secrets/secret-file.ts';
 import {
   type DirectoryResult,
   describeProblem,

@@ -2,7 +2,7 @@ import { Turns } from '../../base/turns.ts';
 import type { AuditEvent } from '../../server/audit/event.ts';
 import type { SmsTrail } from '../../server/audit/sms-trail.ts';
 import type { Caller } from '../../server/identity/caller.ts';
-import { tokenJson } from '../../server/identity/token-json.ts';
+import { tokenJson } from '../../server/identity/named-tokens.ts';
 import { maskRecord } from '../../server/records/mask.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
 import type { McpServerRecord } from '../../server/records/record.ts';

@@ -1,10 +1,10 @@
 import { type ContextValues, createContextKey } from '@connectrpc/connect';
-import type { Stranger } from '../../server/identity/access.ts';
+import type { AuthFailure } from '../../server/identity/access.ts';
 import type { Caller } from '../../server/identity/caller.ts';
 import type { Identity } from '../../server/identity/identity.ts';
 
-/** Identity of the caller; a `Stranger` only in methods that need no authentication. */
-export const grpcIdentity = createContextKey<Identity | Stranger>('missing', { description: 'identity' });
+/** Identity of the caller; a `AuthFailure` only in methods that need no authentication. */
+export const grpcIdentity = createContextKey<Identity | AuthFailure>('missing', { description: 'identity' });
 
 /** The caller as functions that decide take it, and as the audit log has it. Set by the listener. */
 export const grpcCaller = createContextKey<Caller | null>(null, { description: 'caller' });

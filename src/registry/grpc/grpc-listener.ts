@@ -5,7 +5,7 @@ import { compressionGzip, universalRequestFromNodeRequest } from '@connectrpc/co
 import { startOf } from '../../base/cut-text.ts';
 import type { Refusal, SmsTrail } from '../../server/audit/sms-trail.ts';
 import { peerOf } from '../../server/http/connections.ts';
-import { type Access, type Stranger, strangerAdvice } from '../../server/identity/access.ts';
+import { type Access, type AuthFailure, authFailureAdvice } from '../../server/identity/access.ts';
 import { Caller } from '../../server/identity/caller.ts';
 import { type Identity, type Need, refusal } from '../../server/identity/identity.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
@@ -110,7 +110,7 @@ function needOf(
 function begins(
   req: Http2ServerRequest,
   res: Http2ServerResponse,
-  who: Identity | Stranger,
+  who: Identity | AuthFailure,
   { access, calls, slowReaderMs, metrics }: GrpcListenerOptions,
 ): boolean {
   // It may have ended while it was found out who it is from.
@@ -142,7 +142,7 @@ async function serve(
   { handler, need }: ServedMethod,
   req: Http2ServerRequest,
   res: Http2ServerResponse,
-  who: Identity | Stranger,
+  who: Identity | AuthFailure,
   { metrics, tracer, trail, log, slowReaderMs }: GrpcListenerOptions,
 ): Promise<void> {
   const { method } = handler;
@@ -176,14 +176,14 @@ async function serve(
 }
 
 /** @throws what a caller is told who may not */
-function admit(who: Identity | Stranger, need: GrpcNeed, metrics: SmsMetrics): void {
-  const isStranger = typeof who === 'string';
-  if (isStranger && need.needs === 'anybody') return;
-  const why = isStranger ? strangerAdvice[who] : refusal(who, need);
+function admit(who: Identity | AuthFailure, need: GrpcNeed, metrics: SmsMetrics): void {
+  const isAuthFailure = typeof who === 'string';
+  if (isAuthFailure && need.needs === 'anybody') return;
+  const why = isAuthFailure ? authFailureAdvice[who] : refusal(who, need);
   if (why === null) return;
   metrics.denied.add(1, { protocol: 'grpc' });
   if (who === 'unavailable') throw new ConnectError(why, Code.Unavailable);
-  throw new ConnectError(why, isStranger ? Code.Unauthenticated : Code.PermissionDenied);
+  throw new ConnectError(why, isAuthFailure ? Code.Unauthenticated : Code.PermissionDenied);
 }
 
 function outcomeOf(status: string): Refusal {

@@ -10,10 +10,16 @@ import type { PeerGate } from '../../server/http/peer-gate.ts';
 import { HttpProblem, problemOf } from '../../server/http/problem.ts';
 import type { RouteDoc } from '../../server/http/route-doc.ts';
 import { RouteTable } from '../../server/http/route-table.ts';
-import { type Access, type Shown, type Stranger, strangerAdvice } from '../../server/identity/access.ts';
+import {
+  type Access,
+  type AuthFailure,
+  authFailureAdvice,
+  type CallerCredentials,
+  SESSION_HEADER,
+  sessionOfCookie,
+} from '../../server/identity/access.ts';
 import { Caller } from '../../server/identity/caller.ts';
 import { type Identity, mayName, type Need, refusal } from '../../server/identity/identity.ts';
-import { SESSION_HEADER, sessionOfCookie } from '../../server/identity/session-names.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import { beginHttpSpan, endHttpSpan } from '../../server/telemetry/server-span.ts';
 import type { Span, Tracer } from '../../server/telemetry/span.ts';
@@ -61,7 +67,7 @@ export function httpListener(options: HttpListenerOptions): (req: IncomingMessag
   return (req, res) => {
     req.on('error', () => {});
     res.on('error', () => {});
-    void options.access.identify(shownBy(req, options.origins)).then(async (who) => {
+    void options.access.identify(credentialsOf(req, options.origins)).then(async (who) => {
       // Its connection may have been closed while it was found out who it is from.
       if (!req.socket.destroyed && !isFlood(req, who, options)) await serve(req, res, who, routes, options);
     });
@@ -69,14 +75,14 @@ export function httpListener(options: HttpListenerOptions): (req: IncomingMessag
 }
 
 /** Without TLS no cookie counts: on loopback browsers send it to every port, whoever listens there. */
-function shownBy({ method, headers }: IncomingMessage, { scheme }: OriginPolicy): Shown {
+function credentialsOf({ method, headers }: IncomingMessage, { scheme }: OriginPolicy): CallerCredentials {
   const text = scheme === 'https' ? sessionOfCookie(headers.cookie) : null;
   const isGuarded = method === 'GET' || method === 'HEAD' || headers[SESSION_HEADER] !== undefined;
   return { authorization: headers.authorization, session: text === null ? null : { text, isGuarded } };
 }
 
 /** Whether the request is one too many of those whom nobody knows; then its connection is gone. */
-function isFlood(req: IncomingMessage, who: Identity | Stranger, { gate, metrics }: HttpListenerOptions): boolean {
+function isFlood(req: IncomingMessage, who: Identity | AuthFailure, { gate, metrics }: HttpListenerOptions): boolean {
   if (typeof who !== 'string' || gate.mayAsk(peerOf(req.socket))) return false;
   metrics.shed.add(1, { protocol: 'http', reason: 'flooding' });
   req.socket.destroy();
@@ -86,7 +92,7 @@ function isFlood(req: IncomingMessage, who: Identity | Stranger, { gate, metrics
 async function serve(
   req: IncomingMessage,
   res: ServerResponse,
-  who: Identity | Stranger,
+  who: Identity | AuthFailure,
   routes: RouteTable<Route>,
   options: HttpListenerOptions,
 ): Promise<void> {
@@ -136,7 +142,7 @@ const codeOf = (reply: HttpReply | 'streamed', res: ServerResponse) =>
 
 /** Who is let in by the route; null: it lets in everybody, and this is nobody of ours. */
 function admitted(
-  who: Identity | Stranger,
+  who: Identity | AuthFailure,
   route: Route,
   { namespace }: Readonly<Record<string, string>>,
   { metrics }: HttpListenerOptions,
@@ -144,7 +150,7 @@ function admitted(
   if (typeof who === 'string') {
     if (route.needs === 'anybody') return null;
     metrics.denied.add(1, { protocol: 'http' });
-    throw strangerProblem(who);
+    throw authFailureProblem(who);
   }
   const refused = refusal(who, route);
   if (refused === null && (namespace === undefined || mayName(who, namespace))) return who;
@@ -153,8 +159,8 @@ function admitted(
   throw new HttpProblem(403, 'other-namespace', `"${who.name}" is limited to the namespace "${who.namespace}"`);
 }
 
-function strangerProblem(who: Stranger): HttpProblem {
-  const detail = strangerAdvice[who];
+function authFailureProblem(who: AuthFailure): HttpProblem {
+  const detail = authFailureAdvice[who];
   if (who === 'unguarded') return new HttpProblem(403, 'unguarded', detail);
   if (who === 'unavailable') {
     return new HttpProblem(503, 'issuer-unavailable', detail, { headers: { 'retry-after': '10' } });

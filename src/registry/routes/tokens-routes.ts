@@ -3,10 +3,8 @@ import type { JsonObject } from '../../base/json.ts';
 import { type HttpCall, identityOf, jsonBody } from '../../server/http/http-call.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
-import { giftRefusal, type Identity, mayName } from '../../server/identity/identity.ts';
-import type { NamedTokens } from '../../server/identity/named-tokens.ts';
-import { isInstallation } from '../../server/identity/person.ts';
-import { tokenJson } from '../../server/identity/token-json.ts';
+import { type Identity, issueRefusal, mayName } from '../../server/identity/identity.ts';
+import { isInstallation, type NamedTokens, tokenJson } from '../../server/identity/named-tokens.ts';
 import { digestOf, newTokenText } from '../../server/identity/token-text.ts';
 import type { TokenUses } from '../../server/identity/token-uses.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
@@ -186,7 +184,7 @@ function outgoing(secrets: readonly TokenSecret[], now: number, overlapMs: numbe
 /** @throws HttpProblem 403 */
 function allowGift({ approvals }: TokensRoutesDeps, giver: Identity, token: TokenRecord): void {
   const { name, roles, namespace, read_journals } = token;
-  const refused = giftRefusal(giver, { roles, namespace, mayReadJournals: read_journals });
+  const refused = issueRefusal(giver, { roles, namespace, mayReadJournals: read_journals });
   if (refused !== null) throw new HttpProblem(403, 'not-permitted', refused);
   const rule = giver.namespace === ALL_NAMESPACES ? null : approvals.reservingRule(giver.namespace, name);
   if (rule === null) return;

@@ -93,7 +93,7 @@ class ThreadedLog implements AuditLog {
   });
   readonly #kept = new KeptEvents();
   /** What is forgotten could stand in an event that is kept. */
-  readonly #stopListening = knownSecrets.beforeForgetting(() => this.#makeTexts());
+  readonly #stopListening = knownSecrets.beforeEviction(() => this.#makeTexts());
   /** null: nobody waits for the disk. */
   readonly #awaited: AwaitedBatches | null;
   /** JSON texts; what is kept came after them. */

@@ -2,17 +2,17 @@ import type { FetchLike } from '@modelcontextprotocol/client';
 import { isJsonObject, parseJson } from '../../base/json.ts';
 import { knownSecrets } from '../secrets/redactor.ts';
 
-/** For one request to an authorization server, its answer included. */
+/** For one request to an authorization server, response included. */
 const ENDPOINT_TIMEOUT_MS = 15_000;
-/** Metadata and tokens are a few KiB; nobody reads more. */
-const MAX_ANSWER_BYTES = 256 * 1024;
+/** Metadata and tokens are a few KiB. */
+const MAX_RESPONSE_BYTES = 256 * 1024;
 
 const secretFields = ['access_token', 'refresh_token', 'id_token', 'client_secret', 'registration_access_token'];
 
 /**
- * The node's own fetch, with its egress rules, for metadata and token endpoints: answers are bounded in time and size,
- * and what they hold of secrets is known to the redactor before anybody else sees it. Redirects are the library's to
- * follow, within their origin.
+ * A fetch for metadata and token endpoints, on top of one with egress rules. Responses are bounded in time and size, and
+ * their secrets are registered with the redactor before the caller sees them. Redirects are not followed here; the
+ * OAuth library follows those within the same origin.
  */
 export function endpointFetch(fetch: FetchLike, signal?: AbortSignal): FetchLike {
   return async (url, init) => {
@@ -20,7 +20,7 @@ export function endpointFetch(fetch: FetchLike, signal?: AbortSignal): FetchLike
     const signals = [deadline, init?.signal, signal].filter((each) => each != null);
     const response = await fetch(url, { redirect: 'manual', ...init, signal: AbortSignal.any(signals) });
     const text = await wholeText(response);
-    learnSecrets(text);
+    registerSecrets(text);
     const { status, statusText, headers } = response;
     const hasBody = status !== 204 && status !== 205 && status !== 304;
     return new Response(hasBody ? text : null, { status, statusText, headers: plainHeaders(headers) });
@@ -33,13 +33,13 @@ async function wholeText(response: Response): Promise<string> {
   let bytes = 0;
   for await (const part of response.body) {
     bytes += part.length;
-    if (bytes > MAX_ANSWER_BYTES) throw new TypeError(`the response has more than ${MAX_ANSWER_BYTES} bytes`);
+    if (bytes > MAX_RESPONSE_BYTES) throw new TypeError(`the response has more than ${MAX_RESPONSE_BYTES} bytes`);
     parts.push(part);
   }
   return Buffer.concat(parts).toString('utf8');
 }
 
-function learnSecrets(text: string): void {
+function registerSecrets(text: string): void {
   const body = parseJson(text);
   if (!isJsonObject(body)) return;
   for (const field of secretFields) {
@@ -48,7 +48,7 @@ function learnSecrets(text: string): void {
   }
 }
 
-/** The body is decoded by now; a header that says otherwise would be wrong. */
+/** Removes headers that describe the encoded body: the body is decoded. */
 function plainHeaders(headers: Headers): Headers {
   const plain = new Headers(headers);
   for (const name of ['content-encoding', 'content-length', 'transfer-encoding']) plain.delete(name);

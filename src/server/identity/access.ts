@@ -1,51 +1,63 @@
 import { ALL_NAMESPACES } from '../records/permissions.ts';
 import type { Identity } from './identity.ts';
-import { SESSION_HEADER } from './session-names.ts';
-import type { Validity } from './validity.ts';
 
-/** What a request shows of who sent it. */
-export interface Shown {
+/** The credentials of a request. */
+export interface CallerCredentials {
   readonly authorization?: string | undefined;
-  /** Of a browser's cookie; it counts where there is no authorization. */
+  /** From the session cookie; ignored if the request has an `Authorization` header. */
   readonly session?: { readonly text: string; readonly isGuarded: boolean } | null;
 }
 
 /**
- * `missing`: nothing was shown. `unknown`: it is not one of ours. `expired`: its time is over. `unguarded`: a change by
- * a cookie that another page could have sent. `unavailable`: whoever could tell cannot be asked.
+ * Why a request is not authenticated. `missing`: no credential. `unknown`: no valid credential. `unguarded`: a request
+ * by cookie that another page could have sent. `unavailable`: the issuer that could verify the token does not respond.
  */
-export type Stranger = 'missing' | 'unknown' | 'expired' | 'unguarded' | 'unavailable';
+export type AuthFailure = 'missing' | 'unknown' | 'expired' | 'unguarded' | 'unavailable';
 
 export interface Access {
   /** Never rejects. */
-  identify(shown: Shown): Promise<Identity | Stranger>;
-  /** By the sha256 of a token of this registry. Nobody is known so whom an issuer knows, or a session. */
-  identifyDigest(sha256: Buffer): Identity | Stranger;
-  /** Calls back once when the identity no longer holds. The returned function ends that. */
+  identify(shown: CallerCredentials): Promise<Identity | AuthFailure>;
+  /** By the sha256 of a token of this registry; does not find OIDC tokens and sessions. */
+  identifyDigest(sha256: Buffer): Identity | AuthFailure;
+  /** Calls `ended` once when the identity expires or is revoked. The returned function unsubscribes. */
   whileValid(identity: Identity, ended: () => void): () => void;
 }
 
-/** One way of knowing somebody by the token that they show. */
+/** Identifies callers by one kind of token. */
 export interface TokenSource {
-  /** Null: the token is not one of its own. */
-  identify(token: string): Identity | Stranger | null | Promise<Identity | Stranger | null>;
+  /** Null: the token is of another kind. */
+  identify(token: string): Identity | AuthFailure | null | Promise<Identity | AuthFailure | null>;
 }
 
-/** One that knows its tokens by their digests. */
+/** A source that stores digests of its tokens. */
 export interface DigestSource extends TokenSource {
-  identifyDigest(sha256: Buffer): Identity | Stranger | null;
+  identifyDigest(sha256: Buffer): Identity | AuthFailure | null;
+}
+
+/** The session cookie. Browsers accept its prefix only over TLS, and send it only to this host. */
+export const SESSION_COOKIE = '__Host-spear-session';
+/** CSRF protection: no form, image or link can send this header, and other origins need a CORS preflight. */
+export const SESSION_HEADER = 'x-spear-session';
+
+/** The session in a `Cookie` header; null: none. */
+export function sessionOfCookie(header: string | undefined): string | null {
+  for (const part of (header ?? '').split(';')) {
+    const [name, value = ''] = part.trim().split('=', 2);
+    if (name === SESSION_COOKIE) return value;
+  }
+  return null;
 }
 
 const bearer = /^bearer +([^\s]+) *$/i;
 
-/** Everybody whom one of the sources knows. */
-export class PeopleAccess implements Access {
+/** Authenticates a request by the first token source that knows its token. */
+export class TokenAccess implements Access {
   readonly #sources: readonly TokenSource[];
   readonly #byDigest: readonly DigestSource[];
   readonly #sessions: TokenSource;
   readonly #validity: Validity;
 
-  /** `sessions`: the only ones that a cookie may name. */
+  /** `sessions`: the only source for cookies. */
   constructor(own: readonly DigestSource[], others: readonly TokenSource[], sessions: TokenSource, validity: Validity) {
     this.#byDigest = own;
     this.#sources = [...own, ...others, sessions];
@@ -53,23 +65,23 @@ export class PeopleAccess implements Access {
     this.#validity = validity;
   }
 
-  async identify({ authorization, session }: Shown): Promise<Identity | Stranger> {
+  async identify({ authorization, session }: CallerCredentials): Promise<Identity | AuthFailure> {
     if (authorization === undefined && session != null) {
       return session.isGuarded ? ((await this.#sessions.identify(session.text)) ?? 'unknown') : 'unguarded';
     }
     const token = bearer.exec(authorization ?? '')?.[1];
     if (token === undefined) return 'missing';
     for (const source of this.#sources) {
-      const who = await source.identify(token);
-      if (who !== null) return who;
+      const found = await source.identify(token);
+      if (found !== null) return found;
     }
     return 'unknown';
   }
 
-  identifyDigest(sha256: Buffer): Identity | Stranger {
+  identifyDigest(sha256: Buffer): Identity | AuthFailure {
     for (const source of this.#byDigest) {
-      const who = source.identifyDigest(sha256);
-      if (who !== null) return who;
+      const found = source.identifyDigest(sha256);
+      if (found !== null) return found;
     }
     return 'unknown';
   }
@@ -79,7 +91,7 @@ export class PeopleAccess implements Access {
   }
 }
 
-const anybody: Identity = {
+const anonymousAdmin: Identity = {
   name: 'anybody',
   roles: ['admin'],
   namespace: ALL_NAMESPACES,
@@ -87,15 +99,15 @@ const anybody: Identity = {
   expiresAtMs: null,
 };
 
-/** Everybody who can reach the server is let in: for loopback, on explicit demand. */
+/** Authentication is off: every request is allowed. For loopback, on explicit demand. */
 export const openAccess: Access = {
-  identify: async () => anybody,
-  // Whoever can reach a node is not whoever can reach this registry.
+  identify: async () => anonymousAdmin,
+  // A caller that can reach a node need not be able to reach this registry.
   identifyDigest: () => 'unknown',
   whileValid: () => () => {},
 };
 
-export const strangerAdvice: Readonly<Record<Stranger, string>> = {
+export const authFailureAdvice: Readonly<Record<AuthFailure, string>> = {
   missing:
     'a token is required: send "Authorization: Bearer TOKEN" with your token, or with the content of the ' +
     'admin.token or node.token file',
@@ -108,3 +120,39 @@ export const strangerAdvice: Readonly<Record<Stranger, string>> = {
     'the keys of the issuer of this token cannot be loaded; see the log of the registry for the reason. Tokens of ' +
     'the registry still work',
 };
+
+/** Maximum delay of a timer. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** Notifies subscribers when an identity expires or is revoked. */
+export class Validity {
+  readonly #subscribers = new Map<Identity, Set<() => void>>();
+
+  whileValid(identity: Identity, ended: () => void): () => void {
+    const callbacks = this.#subscribers.get(identity) ?? new Set();
+    this.#subscribers.set(identity, callbacks);
+    let timer: NodeJS.Timeout | undefined;
+    const unsubscribe = () => {
+      clearTimeout(timer);
+      callbacks.delete(end);
+      if (callbacks.size === 0 && this.#subscribers.get(identity) === callbacks) this.#subscribers.delete(identity);
+    };
+    const end = () => {
+      unsubscribe();
+      ended();
+    };
+    const { expiresAtMs } = identity;
+    const wait = (atMs: number) => {
+      const leftMs = atMs - Date.now();
+      timer = setTimeout(() => (atMs <= Date.now() ? end() : wait(atMs)), Math.min(Math.max(leftMs, 0), MAX_TIMER_MS));
+      timer.unref();
+    };
+    callbacks.add(end);
+    if (expiresAtMs !== null) wait(expiresAtMs);
+    return unsubscribe;
+  }
+
+  end(identity: Identity): void {
+    for (const end of [...(this.#subscribers.get(identity) ?? [])]) end();
+  }
+}

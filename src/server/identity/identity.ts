@@ -2,7 +2,7 @@ import { ALL_NAMESPACES, type Identity, type Role, roles } from '../records/perm
 
 export type { Identity };
 
-/** What can be allowed, and how a refusal puts it. */
+/** Permissions, with the text of a refusal. */
 const permissions = {
   view: 'view the registry',
   follow: 'read unmasked servers',
@@ -27,17 +27,17 @@ const granted: Readonly<Record<Role, readonly Permission[]>> = {
   node: ['follow', 'report', 'ask', 'identify'],
 };
 
-/** What a route or a method asks of who calls it. */
+/** The permission that a route or gRPC method requires. */
 export interface Need {
-  /** `anybody`: also without a credential. `journals`: the right to read what runs said and were told, which no role has. */
+  /** `anybody`: no credential required. `journals`: the permission to read run journals, which no role includes. */
   readonly needs: Permission | 'journals' | 'anybody';
-  /** What it changes belongs to a namespace, and it asks `mayName` for which. @default false: all share it */
+  /** The handler checks the namespace with `mayName`. @default false: the resource is shared by all namespaces */
   readonly namespaced?: boolean;
 }
 
 /**
- * Null: they may. Otherwise what is missing, for them to read. Who is of one namespace changes nothing that all share;
- * nodes follow what all share, and say of themselves how they are.
+ * Null: allowed. Otherwise the reason, for the caller. A caller that is limited to a namespace cannot change shared
+ * resources; nodes may, because they report their own state.
  */
 export function refusal(identity: Identity, { needs, namespaced = false }: Need): string | null {
   if (needs === 'anybody') return null;
@@ -57,26 +57,29 @@ export function refusal(identity: Identity, { needs, namespaced = false }: Need)
   return `this is shared by all namespaces, and "${name}" is limited to the namespace "${namespace}"`;
 }
 
-/** Whether they may ask for, or change, what belongs to this namespace. */
+/** Whether the identity may use resources of this namespace. */
 export function mayName(identity: Identity, namespace: string): boolean {
   return identity.namespace === ALL_NAMESPACES || identity.namespace === namespace;
 }
 
-/** Everything that they may, as far as roles say. */
-export function permissionsOf({ roles: theirs }: Identity): Permission[] {
-  return allPermissions.filter((permission) => theirs.some((role) => granted[role].includes(permission)));
+/** The permissions that the roles of an identity grant. */
+export function permissionsOf({ roles: own }: Identity): Permission[] {
+  return allPermissions.filter((permission) => own.some((role) => granted[role].includes(permission)));
 }
 
-/** What a token lets its bearer be. */
-export type Powers = Pick<Identity, 'roles' | 'namespace' | 'mayReadJournals'>;
+/** What a token grants to its bearer. */
+export type TokenGrant = Pick<Identity, 'roles' | 'namespace' | 'mayReadJournals'>;
 
-/** Null: they may hand out such a token. Nobody hands out, or gets hold of, more than they have. */
-export function giftRefusal(giver: Identity, { roles: given, namespace, mayReadJournals }: Powers): string | null {
-  if (!mayName(giver, namespace)) return `"${giver.name}" is limited to the namespace "${giver.namespace}"`;
-  if (mayReadJournals && !giver.mayReadJournals) {
-    return `"${giver.name}" cannot grant the journals permission without having it`;
+/** Null: the creator may issue such a token. A token cannot grant more than its creator has. */
+export function issueRefusal(
+  creator: Identity,
+  { roles: granting, namespace, mayReadJournals }: TokenGrant,
+): string | null {
+  if (!mayName(creator, namespace)) return `"${creator.name}" is limited to the namespace "${creator.namespace}"`;
+  if (mayReadJournals && !creator.mayReadJournals) {
+    return `"${creator.name}" cannot grant the journals permission without having it`;
   }
-  if (given.includes('node') && giver.namespace !== ALL_NAMESPACES) {
+  if (granting.includes('node') && creator.namespace !== ALL_NAMESPACES) {
     return 'a node token reads unmasked servers, which all namespaces share: only an admin of all namespaces can create it';
   }
   return null;

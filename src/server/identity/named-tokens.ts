@@ -2,18 +2,16 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isTokenName } from '../records/token-kind.ts';
 import type { TokenRecord } from '../records/token-record.ts';
 import { type RegistryStore, StoreError } from '../store/store.ts';
-import type { DigestSource, Stranger } from './access.ts';
+import type { AuthFailure, DigestSource, Validity } from './access.ts';
 import type { Identity } from './identity.ts';
-import { personOf, personOfNew } from './person.ts';
 import { digestOf, TOKEN_PREFIX, tokenForm } from './token-text.ts';
-import type { Validity } from './validity.ts';
 
-/** After a watch that broke, before the tokens are listed again. */
+/** Delay before the tokens are listed again after a failed watch. */
 const RETRY_MS = 500;
-/** For a change of ours to come back by the watch. */
+/** How long a change may take to arrive through the watch. */
 const CATCH_UP_MS = 5_000;
 
-/** The tokens of the store, as it has them now: it is watched, whoever changes it. */
+/** Named tokens: an in-memory index of the token store, updated by a watch. */
 export class NamedTokens implements DigestSource {
   readonly #store: RegistryStore<TokenRecord>;
   readonly #validity: Validity;
@@ -22,7 +20,7 @@ export class NamedTokens implements DigestSource {
   readonly #byDigest = new Map<string, Identity>();
   readonly #digests = new Map<string, readonly string[]>();
   readonly #records = new Map<string, TokenRecord>();
-  readonly #waiting = new Set<() => void>();
+  readonly #revisionWaiters = new Set<() => void>();
   #revision = -1;
   #following: Promise<void> = Promise.resolve();
 
@@ -32,7 +30,7 @@ export class NamedTokens implements DigestSource {
     this.#onUse = onUse;
   }
 
-  /** Knows all tokens when it resolves. */
+  /** Resolves when all tokens are loaded. */
   async open(): Promise<void> {
     await this.#list();
     this.#following = this.#follow();
@@ -43,13 +41,13 @@ export class NamedTokens implements DigestSource {
     await this.#following;
   }
 
-  /** The digest is looked up as it is: who does not have the token cannot choose it, so the time tells nothing of use. */
-  identify(token: string): Identity | Stranger | null {
+  /** A lookup by digest need not be constant-time: without the token a caller cannot choose its digest. */
+  identify(token: string): Identity | AuthFailure | null {
     const isIssued = token.startsWith(TOKEN_PREFIX) && tokenForm(token) !== 'malformed';
     return isIssued ? this.identifyDigest(digestOf(token)) : null;
   }
 
-  identifyDigest(sha256: Buffer): Identity | Stranger | null {
+  identifyDigest(sha256: Buffer): Identity | AuthFailure | null {
     const identity = this.#byDigest.get(sha256.toString('hex'));
     if (identity === undefined) return null;
     if (identity.expiresAtMs !== null && identity.expiresAtMs <= Date.now()) return 'expired';
@@ -57,17 +55,16 @@ export class NamedTokens implements DigestSource {
     return identity;
   }
 
-  /** Whether there is a token of this name. */
   has(name: string): boolean {
     return this.#digests.has(name);
   }
 
-  /** Whether the name can only be that of a token, and there is none. */
+  /** Whether the name is the name of a token that does not exist. */
   isRevoked(name: string): boolean {
     return isTokenName(name) && !this.has(name);
   }
 
-  /** The person behind a name: see {@link personOf}. */
+  /** See {@link personOf}. */
   personOf(name: string): string {
     return personOf(name, (other) => this.#records.get(other));
   }
@@ -76,22 +73,22 @@ export class NamedTokens implements DigestSource {
     return personOfNew(name, creator, (other) => this.#records.get(other));
   }
 
-  /** The last rotation of a token, where another user made it. */
+  /** The last rotation of a token by another user. */
   rotatedBy(name: string): TokenRecord['rotated_by'] {
     return this.#records.get(name)?.rotated_by ?? null;
   }
 
-  /** Resolves when a change of this revision is in force. */
+  /** Resolves when the revision is loaded, at the latest after {@link CATCH_UP_MS}. */
   async upTo(revision: number): Promise<void> {
     const deadline = AbortSignal.any([AbortSignal.timeout(CATCH_UP_MS), this.#ended.signal]);
     while (this.#revision < revision && !deadline.aborted) {
       await new Promise<void>((resolve) => {
         const settle = () => {
-          this.#waiting.delete(settle);
+          this.#revisionWaiters.delete(settle);
           deadline.removeEventListener('abort', settle);
           resolve();
         };
-        this.#waiting.add(settle);
+        this.#revisionWaiters.add(settle);
         deadline.addEventListener('abort', settle);
       });
     }
@@ -124,7 +121,7 @@ export class NamedTokens implements DigestSource {
 
   #reached(revision: number): void {
     this.#revision = revision;
-    for (const settle of [...this.#waiting]) settle();
+    for (const settle of [...this.#revisionWaiters]) settle();
   }
 
   #set(name: string, record: TokenRecord | null): void {
@@ -171,4 +168,35 @@ function same(a: Identity, b: Identity): boolean {
     a.mayReadJournals === b.mayReadJournals &&
     a.expiresAtMs === b.expiresAtMs
   );
+}
+
+type Creation = Pick<TokenRecord, 'created_by' | 'person'>;
+
+/** Creators that stand for the installation and not for a user: the bootstrap token, and any caller without authentication. */
+export const isInstallation = (creator: string) => creator === 'bootstrap-admin' || creator === 'anybody';
+
+/**
+ * The person behind a name. A token that a user made belongs to that user, through any number of tokens in between. A
+ * token of `bootstrap-admin` belongs to the user it is named after; an OIDC user is its own person.
+ */
+export function personOf(name: string, find: (name: string) => Creation | undefined): string {
+  const seen = new Set<string>();
+  for (let current = name; ; ) {
+    const token = find(current);
+    if (token === undefined || seen.has(current)) return current;
+    if (token.person != null) return token.person;
+    if (isInstallation(token.created_by)) return current;
+    seen.add(current);
+    current = token.created_by;
+  }
+}
+
+/** The person that a new token belongs to; stored with it, because its creator's token may be revoked. */
+export function personOfNew(name: string, creator: string, find: (name: string) => Creation | undefined): string {
+  return personOf(name, (wanted) => (wanted === name ? { created_by: creator } : find(wanted)));
+}
+
+/** A token for display: without the digests of its secrets. */
+export function tokenJson({ secrets, ...token }: TokenRecord) {
+  return { ...token, secrets: secrets.map(({ digest: _, ...secret }) => secret) };
 }

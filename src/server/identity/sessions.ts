@@ -1,16 +1,15 @@
 import { randomBytes } from 'node:crypto';
-import type { Stranger, TokenSource } from './access.ts';
+import type { AuthFailure, TokenSource, Validity } from './access.ts';
 import type { Identity } from './identity.ts';
 import { digestOf } from './token-text.ts';
-import type { Validity } from './validity.ts';
 
-/** Other than a token's: a session is of a browser, and gone when the registry ends. */
+/** Differs from the prefix of tokens: sessions belong to browsers and end with the registry. */
 const SESSION_PREFIX = 'sps_';
 const SESSION_BYTES = 32;
-/** At one time; the oldest gives way. */
+/** Above the limit the oldest session ends. */
 const MAX_SESSIONS = 10_000;
 
-/** People who logged in, by digests of what their browsers hold. In memory alone. */
+/** Sessions of logged-in users, by the digest of the session token. In memory only. */
 export class Sessions implements TokenSource {
   readonly #validity: Validity;
   readonly #open = new Map<string, Identity>();
@@ -19,7 +18,7 @@ export class Sessions implements TokenSource {
     this.#validity = validity;
   }
 
-  /** The text that stands for it from now on. */
+  /** Returns the token of a new session. */
   begin(identity: Identity): string {
     const oldest = this.#open.keys().next().value;
     if (this.#open.size >= MAX_SESSIONS && oldest !== undefined) this.#end(oldest);
@@ -28,7 +27,7 @@ export class Sessions implements TokenSource {
     return text;
   }
 
-  identify(text: string): Identity | Stranger | null {
+  identify(text: string): Identity | AuthFailure | null {
     if (!text.startsWith(SESSION_PREFIX)) return null;
     const key = keyOf(text);
     const identity = this.#open.get(key);
@@ -38,7 +37,7 @@ export class Sessions implements TokenSource {
     return 'expired';
   }
 
-  /** Whether there was one. */
+  /** False: there was no such session. */
   end(text: string): boolean {
     return this.#end(keyOf(text));
   }

@@ -1,16 +1,16 @@
 import { createHash, hash, randomBytes } from 'node:crypto';
 
-/** People and scanners of leaked secrets know a token by it; a dash at the beginning would read as a flag. */
+/** Identifies a token to users and secret scanners. */
 export const TOKEN_PREFIX = 'spr_';
 const TOKEN_BYTES = 32;
 const CHECKSUM_CHARS = 8;
-/** Tokens that an operator wrote into a file have no other rule. */
+/** The only rule for tokens that an operator wrote into a file. */
 export const MIN_TOKEN_CHARS = 16;
 const issued = /^(spr_[0-9a-f]{64})([0-9a-f]{8})?$/;
 
 /**
- * `checked`: the checksum at the end is right. `plain`: without a checksum, from before tokens had one or from a file
- * that an operator wrote. `malformed`: no registry has issued such a token.
+ * `checked`: with a correct checksum. `plain`: without a checksum (of an older version, or written by an operator).
+ * `malformed`: not issued by any registry.
  */
 export type TokenForm = 'checked' | 'plain' | 'malformed';
 
@@ -19,7 +19,7 @@ export function newTokenText(): string {
   return text + checksumOf(text);
 }
 
-/** Costs no lookup. The checksum finds typing errors and random texts; it proves nothing. */
+/** Detects typing errors and random text without a lookup. A correct checksum proves nothing. */
 export function tokenForm(text: string): TokenForm {
   if (!text.startsWith(TOKEN_PREFIX)) return text.length < MIN_TOKEN_CHARS ? 'malformed' : 'plain';
   const [, body, checksum] = issued.exec(text) ?? [];
@@ -28,7 +28,7 @@ export function tokenForm(text: string): TokenForm {
   return checksum === checksumOf(body) ? 'checked' : 'malformed';
 }
 
-/** A token is as random as its digest, so nothing slower than this is needed. */
+/** Tokens are random, so no slower hash is needed. */
 export function digestOf(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }

@@ -3,19 +3,19 @@ import type { ServiceLog } from '../log/service-log.ts';
 import type { TokenUse } from '../records/token-record.ts';
 import type { RegistryStore, StoreChange } from '../store/store.ts';
 
-/** Nobody needs to know more exactly than this when a token was last used, and a disk should not hear of every call. */
+/** Precision of the last-use time: a call must not cause a write. */
 const WRITE_EVERY_MS = 5 * 60_000;
 
 export interface TokenUsesOptions {
   readonly store: RegistryStore<TokenUse>;
-  /** Whether there still is a token of this name. */
+  /** Whether a token of this name exists. */
   readonly isToken: (name: string) => boolean;
   readonly log: ServiceLog;
   /** @default 5 minutes */
   readonly writeEveryMs?: number;
 }
 
-/** When each token was last used: kept in memory, and written now and then and at the end. */
+/** Last use of each token: in memory, written periodically and on close. */
 export class TokenUses {
   readonly #options: TokenUsesOptions;
   readonly #timer: NodeJS.Timeout;
@@ -35,17 +35,17 @@ export class TokenUses {
     }
   }
 
-  saw(name: string): void {
+  record(name: string): void {
     this.#seen.set(name, Date.now());
     this.#unwritten.add(name);
   }
 
-  /** Null: never, as far as is known. */
+  /** Null: never, or not known. */
   lastUse(name: string): number | null {
     return this.#seen.get(name) ?? null;
   }
 
-  /** What was not written yet; what fails is tried again the next time. */
+  /** Writes pending changes. A failed write is retried with the next one. */
   write(): Promise<void> {
     this.#writing = this.#writing.then(() => this.#write());
     return this.#writing;

@@ -1,42 +1,47 @@
+/**
+ * Redactor: removes known secrets from text that leaves the process (logs, audit log, errors, tool results, `--json`, a
+ * crash report). Each output path redacts once, at its border.
+ *
+ * - A secret is registered when it is resolved. Secrets of the process are retained; of the secrets of records the least
+ *   recently used is evicted above a limit, because each one costs a scan of every text.
+ * - Encoded forms (URL, JSON, base64) and single lines of a secret are redacted as well.
+ * - Short values are redacted only in the scope of the server that uses them ({@link Redactor.scoped}).
+ * - Secrets that are split by other text, or encoded in another way, are not found.
+ */
 import { Listeners } from '../../base/listeners.ts';
 
-/** Takes secrets out of a text. */
+/** Replaces secrets in a text. */
 export type Redact = (text: string) => string;
 
 const REDACTED = '[redacted]';
-/** A shorter value ("text", "8080") is more likely a word of an answer than a secret, and is only known where it belongs. */
+/** A shorter value ("text", "8080") is more likely an ordinary word; it is redacted only in its scope. */
 export const MIN_SECRET_CHARS = 8;
-/** In the messages of the one server that has it, a shorter one counts too; "1" and "none" never do. */
+/** Minimum within the scope of one server; "1" and "none" are never redacted. */
 const MIN_SCOPED_CHARS = 5;
-/** From this length on an encoded form is long enough not to be met by chance. */
+/** Encoded forms of shorter values would match by chance. */
 const MIN_ENCODED_CHARS = 6;
-/** Of records: the one that was resolved longest ago is forgotten for a new one. Each costs every text a scan. */
 const MAX_RECORD_SECRETS = 1_000;
-/** A key of many lines has about fifty; what has more (a bundle of certificates) is known as a whole and by its first lines. */
+/** A private key has about fifty lines. Of a longer value (a bundle of certificates) only the first lines are redacted singly. */
 const MAX_LINES = 128;
 
 interface Entry {
   readonly length: number;
   readonly pattern: RegExp;
-  /** Every text that the pattern stands for. */
+  /** Every text that the pattern matches. */
   readonly forms: readonly string[];
 }
 
-/**
- * The secrets of a process, known from the moment they are resolved. Everything that leaves the process as text (logs,
- * the trail, errors, results of tools, `--json`, a crash) goes through it once, at the border.
- */
 export class Redactor {
-  /** What the process itself holds: keys of models, tokens. Never forgotten. */
+  /** Secrets of the process: model keys, tokens. Never evicted. */
   readonly #own = new Map<string, Entry>();
   readonly #ofRecords = new Map<string, Entry>();
-  readonly #forgetting = new Listeners<void>();
-  /** Longest first, so that a secret that contains another one leaves nothing of itself behind. */
+  readonly #evicting = new Listeners<void>();
+  /** Longest first, because one secret may contain another. */
   #ordered: Entry[] = [];
-  /** All forms, by their first character; made when a text that comes in pieces needs it. */
+  /** All forms by their first character; built for the first streamed text. */
   #formsByFirst: Map<string, string[]> | null = null;
 
-  /** A value of several lines is known line by line as well: a log is cut into lines. It is one secret all the same. */
+  /** Registers a secret of the process. */
   add(secret: string): void {
     if (this.#own.has(secret)) return;
     const entry = entryOf(secret);
@@ -45,7 +50,7 @@ export class Redactor {
     this.#sort();
   }
 
-  /** One that a record of a registry refers to: there may be any number of them over the life of a process. */
+  /** Registers a secret that a record refers to. There may be any number of them over the life of a process. */
   addOfRecord(secret: string): void {
     if (this.#own.has(secret)) return;
     const entry = this.#ofRecords.get(secret) ?? entryOf(secret);
@@ -54,14 +59,14 @@ export class Redactor {
     this.#ofRecords.set(secret, entry);
     this.#sort();
     if (this.#ofRecords.size <= MAX_RECORD_SECRETS) return;
-    this.#forgetting.tell();
+    this.#evicting.tell();
     this.#ofRecords.delete(this.#ofRecords.keys().next().value as string);
     this.#sort();
   }
 
-  /** For who keeps something to redact it later: called while the secret that is about to be forgotten is still known. */
-  beforeForgetting(listener: () => void): () => void {
-    return this.#forgetting.add(listener);
+  /** Notifies holders of text that is not yet redacted: the secret is still known during the call. */
+  beforeEviction(listener: () => void): () => void {
+    return this.#evicting.add(listener);
   }
 
   readonly redact: Redact = (text) => {
@@ -71,8 +76,8 @@ export class Redactor {
   };
 
   /**
-   * Of a text that goes on: up to where it can be redacted and handed out. What follows may be the beginning of a secret
-   * whose rest has not come.
+   * For streamed text: the length that can be redacted and emitted. The rest may be the beginning of a secret that is not
+   * complete yet.
    */
   settledLength(text: string): number {
     const forms = this.#firstCharacters();
@@ -81,7 +86,7 @@ export class Redactor {
     return at === text.length ? at : this.#beforeWhole(text, at);
   }
 
-  /** Never in the middle of a whole secret: its first part alone would not be known for one. */
+  /** Moves the cut before a complete secret: its first part alone would not match. */
   #beforeWhole(text: string, cut: number): number {
     for (const { pattern } of this.#ordered) {
       for (const { index, 0: found } of text.matchAll(pattern)) {
@@ -98,12 +103,12 @@ export class Redactor {
     return this.#formsByFirst;
   }
 
-  /** Also takes out these, what is too short or too ordinary to be known everywhere included, for as long as it is used. */
+  /** A redactor that also replaces these values, shorter ones included. */
   scoped(secrets: Iterable<string>, minChars = MIN_SCOPED_CHARS): Redact {
     const parts = [...secrets].flatMap((secret) => partsOf(secret, minChars));
     if (parts.length === 0) return this.redact;
     const pattern = patternOf(parts);
-    // First: the whole of one of these may contain a secret that everybody knows.
+    // These first: one of them may contain a registered secret.
     return (text) => this.redact(text.replace(pattern, REDACTED));
   }
 
@@ -112,21 +117,20 @@ export class Redactor {
     return this.#cleanJson(JSON.stringify(value) ?? 'null');
   }
 
-  /** The same of many values that are JSON texts already: all of them together cost each secret one scan. */
+  /** Redacts many JSON texts; each secret scans all of them at once. */
   jsonTexts(texts: readonly string[]): readonly string[] {
     if (this.#ordered.length === 0) return texts;
     const all = texts.join('\n');
     return this.redact(all) === all ? texts : texts.map((text) => this.#cleanJson(text));
   }
 
-  /** The value itself, unless it holds a secret; `source` is the text that it was parsed from, where there is one. */
+  /** The value itself, unless it holds a secret. `source`: the JSON text that the value was parsed from, if any. */
   clean<Value>(value: Value, source?: string): Value {
     if (this.#ordered.length === 0) return value;
     const text = source !== undefined && isSpelledOut(source) ? source : (JSON.stringify(value) ?? '');
     return this.redact(text) === text ? value : redactStrings(value, this.redact);
   }
 
-  /** Only a value that holds a secret is walked. */
   #cleanJson(text: string): string {
     return this.redact(text) === text ? text : JSON.stringify(redactStrings<unknown>(JSON.parse(text), this.redact));
   }
@@ -138,23 +142,23 @@ export class Redactor {
 }
 
 /**
- * Whether every string of a JSON text is written as `JSON.stringify` would write it: no character is escaped that need
- * not be. Then what is not in the text is not in its value either.
+ * Whether a JSON text has no unnecessary escapes. Then a secret that is not in the text is not in the parsed value
+ * either.
  */
 function isSpelledOut(json: string): boolean {
   return !json.includes('\\u') && !json.includes('\\/');
 }
 
-/** Whether the text from there on is the beginning of a form, and not yet all of it. */
+/** Whether the text from `at` on is an incomplete form. */
 function mayBegin(forms: readonly string[] | undefined, text: string, at: number): boolean {
   const length = text.length - at;
   return forms?.some((form) => form.length > length && text.endsWith(form.slice(0, length))) ?? false;
 }
 
-/** The one of this process. */
+/** The redactor of this process. */
 export const knownSecrets = new Redactor();
 
-/** Every string inside a value made of JSON, keys included, whatever its depth. The value itself where nothing is taken out. */
+/** Redacts all strings in a JSON value, keys included. Returns the value itself if nothing changes. */
 export function redactStrings<Value>(value: Value, redact: Redact): Value {
   if (!holdsSecret(value, redact)) return value;
   const clean = (item: unknown): unknown => {
@@ -176,7 +180,7 @@ function holdsSecret(item: unknown, redact: Redact): boolean {
   return false;
 }
 
-/** Null where nothing of it is long enough to be known everywhere. */
+/** Null: no part of the secret is long enough. */
 function entryOf(secret: string): Entry | null {
   const parts = partsOf(secret, MIN_SECRET_CHARS);
   if (parts.length === 0) return null;
@@ -194,11 +198,11 @@ function patternOf(parts: readonly string[]): RegExp {
   return new RegExp(forms.map((form) => form.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')).join('|'), 'g');
 }
 
-/** How a value may look in a URL, in JSON, and inside something that was encoded as base64. */
+/** The forms of a value in a URL, in JSON, and within base64. */
 function formsOf(value: string): string[] {
   const json = JSON.stringify(value).slice(1, -1);
   const forms = new Set([value, json, asciiJson(json)]);
-  // A lone surrogate cannot be encoded; such a value has no form in a URL.
+  // A lone surrogate has no URL encoding.
   if (value.isWellFormed()) {
     for (const encoded of [encodeURIComponent(value), encodeURI(value)]) {
       forms.add(encoded);
@@ -215,7 +219,7 @@ function formsOf(value: string): string[] {
   return [...forms];
 }
 
-/** Three of them, by where the value begins in a longer text; characters that its neighbours decide are left out. */
+/** One form for each offset of the value in a longer text, without the characters that depend on its neighbours. */
 function base64Forms(value: string): string[] {
   const bytes = Buffer.from(value);
   return [0, 1, 2].map((offset) => {

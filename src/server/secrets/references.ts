@@ -1,11 +1,11 @@
 /**
- * `${ENV:NAME}` and `${ENV:NAME:-default}` in env, header and url values. They are resolved where the connection is
- * made and nowhere else; a default ends at the first `}`.
+ * `${ENV:NAME}` and `${ENV:NAME:-default}` in env, header and url values of records; a default ends at the first `}`.
+ * They are resolved only when a connection is made.
  */
 const referencePattern = /\$\{ENV:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g;
 const referenceNamePattern = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-/** How the reference to a variable is written. */
+/** The text of a reference to a variable. */
 export function referenceTo(name: string): string {
   return `\${ENV:${name}}`;
 }
@@ -13,13 +13,13 @@ export function referenceTo(name: string): string {
 export interface ReferenceLookup {
   /** Whether records may refer to this variable at all. */
   allows(name: string): boolean;
-  /** Undefined only when the variable is not set: set but empty counts as set. */
+  /** Undefined: the variable is not set. An empty variable is set. */
   get(name: string): string | undefined;
 }
 
 export type Resolution = string | { readonly missing: string } | { readonly refused: string };
 
-/** Resolves every reference of `value`, or names the first one that cannot be. A default does not hide a refusal. */
+/** Resolves all references of `value`, or names the first that cannot be resolved. A default does not hide a refusal. */
 export function resolveReferences(value: string, lookup: ReferenceLookup): Resolution {
   let resolved = '';
   let end = 0;
@@ -42,7 +42,7 @@ export function hasReference(value: string): boolean {
   return value.search(referencePattern) !== -1;
 }
 
-/** What is left of a value without its references: its literal text, their defaults included. */
+/** The literal text around the references of a value, and the defaults. */
 export function literalParts(value: string): string[] {
   const parts: string[] = [];
   let end = 0;
@@ -60,12 +60,12 @@ export function replaceReferences(value: string, replacement: string): string {
   return value.replace(referencePattern, (_all, _name, fallback?: string) => fallback || replacement);
 }
 
-/** A `${ENV:` that is not a well-formed reference would reach the server as it stands. */
+/** Whether a malformed reference would reach the server as literal text. */
 export function hasBrokenReference(value: string): boolean {
   return literalParts(value).some((part) => part.includes('${ENV:'));
 }
 
-/** What of a record may hold references. */
+/** The fields of a record that may hold references. */
 export interface Referring {
   readonly stdio: { readonly env: Readonly<Record<string, string>> } | null;
   readonly http: {
@@ -100,4 +100,61 @@ export function parseAuthRef(text: string): AuthRef | null {
   if (!text.startsWith('file:')) return null;
   const path = text.slice('file:'.length);
   return path === '' || path.includes('\0') ? null : { kind: 'file', path };
+}
+
+/**
+ * Which variables and files records may refer to on this node. `listed`: records come from a registry, which others
+ * write to. `user_owned`: records are files of the user who runs the process.
+ */
+export interface ReferencePolicy {
+  readonly mode: 'listed' | 'user_owned';
+  /** Variables that the config allows in addition. A model key is allowed only if it is listed here. */
+  readonly names: readonly string[];
+  /** Files, or directories when they end with `/`, that `auth_ref = "file:…"` may name. Absolute. */
+  readonly paths: readonly string[];
+  /** Variables with the api_key of configured backends. */
+  readonly backendKeyNames: readonly string[];
+}
+
+const OPEN_VARIABLE_PREFIX = 'MCP_';
+
+/** The usual names of model provider keys. */
+export const modelKeyNames: readonly string[] = [
+  'OPENAI_API_KEY',
+  'OPENAI_ADMIN_KEY',
+  'AZURE_OPENAI_API_KEY',
+  'ANTHROPIC_API_KEY',
+  'ANTHROPIC_AUTH_TOKEN',
+  'GEMINI_API_KEY',
+  'GOOGLE_API_KEY',
+  'MISTRAL_API_KEY',
+  'GROQ_API_KEY',
+  'DEEPSEEK_API_KEY',
+  'OPENROUTER_API_KEY',
+  'TOGETHER_API_KEY',
+  'XAI_API_KEY',
+  'COHERE_API_KEY',
+  'DASHSCOPE_API_KEY',
+  'MOONSHOT_API_KEY',
+];
+
+export function mayReferToVariable(name: string, policy: ReferencePolicy): boolean {
+  if (policy.names.includes(name)) return true;
+  if (isModelKey(name, policy)) return false;
+  return policy.mode === 'user_owned' || name.startsWith(OPEN_VARIABLE_PREFIX);
+}
+
+/** Decides by the path as written. If it may be a symbolic link, check the real path as well before reading. */
+export function mayReferToFile(path: string, policy: ReferencePolicy): boolean {
+  if (policy.mode === 'user_owned') return true;
+  if (!path.startsWith('/') || path.split('/').some((part) => part === '.' || part === '..')) return false;
+  return policy.paths.some((allowed) =>
+    allowed.endsWith('/') ? path.length > allowed.length && path.startsWith(allowed) : path === allowed,
+  );
+}
+
+// Some systems ignore the case of variable names, so the comparison does too.
+function isModelKey(name: string, policy: ReferencePolicy): boolean {
+  const upper = name.toUpperCase();
+  return modelKeyNames.includes(upper) || policy.backendKeyNames.some((key) => key.toUpperCase() === upper);
 }

@@ -1,6 +1,7 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
+import { mayReferToFile, mayReferToVariable, type ReferenceLookup, type ReferencePolicy } from './references.ts';
 
-/** The file is there, and is not kept like a secret. Says what to do, never what is in it. */
+/** A file that exists but must not hold a secret. The message says how to fix that, and never holds the content. */
 export class SecretFileError extends Error {
   constructor(message: string) {
     super(message);
@@ -8,24 +9,22 @@ export class SecretFileError extends Error {
   }
 }
 
-/** Whose files may hold a secret of ours. */
+/** The user that reads a secret; null: the system has no numeric users. */
 export interface FileReader {
   readonly uid: number | null;
 }
 
-/** More is no secret but a mistake. */
 export const MAX_SECRET_FILE_BYTES = 64 * 1024;
-/** The group may read, which is how a container's platform hands out secrets; nobody but the owner may do more. */
+/** Group read is allowed, because container platforms mount secrets that way; anything else is for the owner only. */
 const FORBIDDEN = 0o037;
 const ROOT = 0;
 
 /**
- * Reads a file that only its owner and its group may read. What is checked is what is read: the file is opened once, so that nobody
- * can change it in between.
- * @throws SecretFileError, or the system's own error where the file cannot be read
+ * Reads a file that only its owner and its group may read. The file is opened once, so the checked file is the one read.
+ * @throws SecretFileError, or the system's error if the file cannot be read
  */
 export function readSecretFile(path: string, reader: FileReader = thisProcess()): string {
-  // Without the flag a named pipe would stop the host until somebody writes to it.
+  // Without the flag, opening a named pipe would block until another process writes to it.
   const file = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
   try {
     const stat = fstatSync(file);
@@ -50,7 +49,40 @@ export function readSecretFile(path: string, reader: FileReader = thisProcess())
   }
 }
 
-/** Systems without numeric users have other ways to protect a file; there nothing is checked. */
+/** On systems without numeric users nothing is checked. */
 function thisProcess(): FileReader {
   return { uid: process.geteuid?.() ?? null };
+}
+
+/** `unsafe`: why an existing file is not used, and how to fix that. */
+export type SecretFile = { readonly text: string } | { readonly unsafe: string } | 'missing' | 'refused';
+
+/** Variables and files that records may refer to on this node. */
+export interface SecretSource {
+  readonly variables: ReferenceLookup;
+  readFile(path: string): Promise<SecretFile>;
+}
+
+/** `environment` is the environment of the host, which only `src/config/` reads. */
+export function createSecretSource(
+  policy: ReferencePolicy,
+  environment: Readonly<Record<string, string | undefined>>,
+): SecretSource {
+  return {
+    variables: {
+      allows: (name) => mayReferToVariable(name, policy),
+      // hasOwn: "constructor" is no variable.
+      get: (name) => (Object.hasOwn(environment, name) ? environment[name] : undefined),
+    },
+    async readFile(path) {
+      if (!mayReferToFile(path, policy)) return 'refused';
+      try {
+        // A symbolic link must not lead to a file that the policy denies.
+        const real = await process.getBuiltinModule('node:fs/promises').realpath(path);
+        return mayReferToFile(real, policy) ? { text: readSecretFile(real) } : 'refused';
+      } catch (error) {
+        return error instanceof SecretFileError ? { unsafe: error.message } : 'missing';
+      }
+    },
+  };
 }

@@ -8,14 +8,11 @@ const REFERENCE = /^(?:env:(?<name>[A-Za-z_][A-Za-z0-9_]*)|file:(?<path>.+))$/s;
 
 export const SECRET_REFERENCE_HELP = 'must be a reference, env:NAME or file:PATH, never the secret itself';
 
-/**
- * A value that shows itself only to the code that asks for it by {@link Secret.reveal}, and that the redactor knows
- * from now on.
- */
+/** A secret value. Only {@link Secret.reveal} returns it; the redactor removes it from all output. */
 export class Secret {
   readonly #value: string;
 
-  /** `known`: the parts of it that give it away, where that is not the whole. */
+  /** `known`: the parts to redact. @default the whole value */
   constructor(value: string, known: readonly string[] = [value]) {
     this.#value = value;
     for (const part of known) knownSecrets.add(part);
@@ -38,7 +35,7 @@ export class Secret {
   }
 }
 
-/** What went wrong with a reference, in words that never hold the value. */
+/** A reference that cannot be resolved. The message never holds the value. */
 export class SecretError extends Error {
   constructor(message: string) {
     super(message);
@@ -55,7 +52,7 @@ export function isSecretReference(text: string): boolean {
   return REFERENCE.test(text);
 }
 
-/** Reads what `env:NAME` or `file:PATH` points at. A trailing newline is not part of the secret. */
+/** Reads the target of `env:NAME` or `file:PATH`. A trailing newline is not part of the secret. */
 export function resolveSecret(reference: string, read: SecretSources): Secret {
   const { name, path } = REFERENCE.exec(reference)?.groups ?? {};
   if (name !== undefined) {
@@ -64,7 +61,7 @@ export function resolveSecret(reference: string, read: SecretSources): Secret {
     return nonEmpty(value, reference, 'the environment variable is empty');
   }
   if (path !== undefined) return nonEmpty(readSecretFile(path, reference, read), reference, 'the file is empty');
-  // Whatever stands here instead may be the secret: it is not repeated.
+  // The text may be the secret itself, so the message does not quote it.
   throw new SecretError(`a secret ${SECRET_REFERENCE_HELP}`);
 }
 

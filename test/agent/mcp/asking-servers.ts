@@ -1,5 +1,5 @@
 import { onTestFinished } from 'vitest';
-import type { ElicitationAnswer, ElicitationRequest } from '../../../src/agent/mcp/client/elicitation/decider.ts';
+import type { ElicitationAnswer, ElicitationRequest } from '../../../src/agent/mcp/client/elicitation/question.ts';
 import type { McpServerRecord } from '../../../src/server/records/record.ts';
 import { fixture, httpRecord, npmServer, startHttp, stdioRecord } from './client/pool-samples.ts';
 import { everythingOverHttp } from './everything-over-http.ts';

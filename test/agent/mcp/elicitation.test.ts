@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { parseForm } from '../../../src/agent/mcp/client/elicitation/parse-form.ts';
+import { parseForm } from '../../../src/agent/mcp/client/elicitation/form.ts';
 import { secretField } from '../../../src/agent/mcp/elicitation.ts';
 
 const found = (name: string, schema: object) =>

@@ -1,5 +1,8 @@
-import type { ElicitationRequest } from '../../../src/agent/mcp/client/elicitation/decider.ts';
-import { parseQuestion, type Question } from '../../../src/agent/mcp/client/elicitation/question.ts';
+import {
+  type ElicitationRequest,
+  parseQuestion,
+  type Question,
+} from '../../../src/agent/mcp/client/elicitation/question.ts';
 
 export interface ElicitationSample {
   readonly request: ElicitationRequest;

@@ -4,9 +4,8 @@ import type { AddressInfo } from 'node:net';
 import { buildConnector } from 'undici';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type IpAddress, parseAddress, parseBlock } from '../../../src/base/ip-block.ts';
-import { EgressDenied, EgressRules, REGISTRY_ADDRESSES } from '../../../src/server/egress/egress.ts';
-import { specialKind } from '../../../src/server/egress/egress-address.ts';
-import { checkedLookup, guardedConnector, type Lookup } from '../../../src/server/egress/egress-connector.ts';
+import { EgressDenied, EgressRules, REGISTRY_ADDRESSES, specialKind } from '../../../src/server/egress/egress.ts';
+import { checkedLookup, guardedConnector, type Lookup } from '../../../src/server/egress/http-client.ts';
 import { call, fixture, httpRecord, openPool, startHttp, textOf } from '../../agent/mcp/client/pool-samples.ts';
 
 const strict = new EgressRules({ allowAddresses: REGISTRY_ADDRESSES });

@@ -1,13 +1,12 @@
 import { expect, it } from 'vitest';
-import { PeopleAccess } from '../../../src/server/identity/access.ts';
+import { TokenAccess, Validity } from '../../../src/server/identity/access.ts';
 import { FileTokens } from '../../../src/server/identity/file-tokens.ts';
 import { Sessions } from '../../../src/server/identity/sessions.ts';
-import { Validity } from '../../../src/server/identity/validity.ts';
 
 const [admin, node] = ['a'.repeat(40), 'n'.repeat(40)];
 const validity = new Validity();
 const files = new FileTokens({ admin: [admin], node: [node] }, validity);
-const access = new PeopleAccess([files], [], new Sessions(validity), validity);
+const access = new TokenAccess([files], [], new Sessions(validity), validity);
 
 it.each([
   [undefined, 'missing'],

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
+import { Validity } from '../../../src/server/identity/access.ts';
 import { NamedTokens } from '../../../src/server/identity/named-tokens.ts';
 import { digestOf, newTokenText } from '../../../src/server/identity/token-text.ts';
 import { TokenUses } from '../../../src/server/identity/token-uses.ts';
-import { Validity } from '../../../src/server/identity/validity.ts';
 import type { StoreStamps } from '../../../src/server/records/record-kind.ts';
 import { tokenKind, tokenUseKind } from '../../../src/server/records/token-kind.ts';
 import { createMemoryStoreOf } from '../../../src/server/store/memory-store.ts';
@@ -220,7 +220,7 @@ it('uses are written together, seldom, and again when that failed', async () => 
     isToken: (name) => name !== 'gone',
     log: (_, event) => logged.push(event),
   });
-  for (let number = 0; number < 1_000; number++) uses.saw(number % 2 === 0 ? 'a' : 'gone');
+  for (let number = 0; number < 1_000; number++) uses.record(number % 2 === 0 ? 'a' : 'gone');
   expect(await store.revision()).toBe(0);
   await uses.write();
   expect([await store.revision(), logged]).toEqual([0, ['token_uses_not_written']]);

@@ -3,11 +3,9 @@ import {
   mayReferToFile,
   mayReferToVariable,
   modelKeyNames,
-  type ReferencePolicy,
-} from '../../../src/server/secrets/reference-policy.ts';
-import {
   parseAuthRef,
   type ReferenceLookup,
+  type ReferencePolicy,
   referencedNames,
   resolveReferences,
 } from '../../../src/server/secrets/references.ts';

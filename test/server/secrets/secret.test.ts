@@ -1,7 +1,7 @@
 import { format, inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { resolveSecret, Secret, type SecretSources } from '../../../src/server/secrets/secret.ts';
-import { createSecretSource } from '../../../src/server/secrets/secret-source.ts';
+import { createSecretSource } from '../../../src/server/secrets/secret-file.ts';
 
 const VALUE = 'sk-do-not-show-me';
 

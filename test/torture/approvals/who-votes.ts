@@ -3,7 +3,7 @@ import { ApprovalQueue } from '../../../src/agent/approvals/service/queue.ts';
 import type { ApproverRule } from '../../../src/config/sms/sms-config.ts';
 import { noTrail } from '../../../src/server/audit/sms-trail.ts';
 import { Caller } from '../../../src/server/identity/caller.ts';
-import { personOf, personOfNew } from '../../../src/server/identity/person.ts';
+import { personOf, personOfNew } from '../../../src/server/identity/named-tokens.ts';
 import { type BoundCall, boundCallFields } from '../../../src/server/records/approval.ts';
 import { approvalKind } from '../../../src/server/records/approval-kind.ts';
 import { createMemoryStoreOf } from '../../../src/server/store/memory-store.ts';

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { McpPool } from '../../../src/agent/mcp/client/pool.ts';
 import { type McpTransport, mcpTransports } from '../../../src/server/records/record.ts';
-import { createSecretSource } from '../../../src/server/secrets/secret-source.ts';
+import { createSecretSource } from '../../../src/server/secrets/secret-file.ts';
 import { sampleRecord } from '../../server/records/record-samples.ts';
 import { MachinePace } from '../machine-pace.ts';
 import { processesWith } from '../processes/marked.ts';

@@ -7,8 +7,8 @@ import type { CompiledEgress } from '../../../config/egress.ts';
 import { processEnvironment } from '../../../config/process-environment.ts';
 import { egressOf } from '../../../server/egress/egress.ts';
 import type { StdioPolicy } from '../../../server/records/record.ts';
-import type { ReferencePolicy } from '../../../server/secrets/reference-policy.ts';
-import { createSecretSource } from '../../../server/secrets/secret-source.ts';
+import type { ReferencePolicy } from '../../../server/secrets/references.ts';
+import { createSecretSource } from '../../../server/secrets/secret-file.ts';
 import { McpPool, type PoolDeps } from './pool.ts';
 import { type PoolOptions, stdioPolicyOf } from './pool-options.ts';
 

@@ -11,15 +11,13 @@ import type { JsonObject } from '../../../base/json.ts';
 import type { CallKind } from '../../../runtime/port/policy-layers.ts';
 import type { HttpClient } from '../../../server/egress/http-client.ts';
 import type { McpServerRecord } from '../../../server/records/record.ts';
-import type { SecretSource } from '../../../server/secrets/secret-source.ts';
+import type { SecretSource } from '../../../server/secrets/secret-file.ts';
 import { LibraryCalls, NO_LIBRARY_TIMEOUT_MS } from './call-sender.ts';
-import { capabilitiesOf } from './elicitation/capabilities.ts';
 import type { AskedCall } from './elicitation/question.ts';
-import { ServerQuestions } from './elicitation/server-questions.ts';
+import { capabilitiesOf, ServerQuestions } from './elicitation/server-questions.ts';
 import { McpConnectionError, type McpError, McpTimeoutError } from './errors.ts';
 import { fromLibrary } from './library-errors.ts';
-import { authorizedFetch } from './oauth/authorized-fetch.ts';
-import type { KeptTokens } from './oauth/kept-tokens.ts';
+import { authorizedFetch, type TokenCache } from './oauth/server-tokens.ts';
 import type { CompiledPoolOptions, PoolLimits, PoolLog } from './pool-options.ts';
 import type { HomePlace } from './process/directories.ts';
 import { StderrLog } from './process/stderr-log.ts';
@@ -39,7 +37,7 @@ export interface OpenSessionDeps {
   readonly home: HomePlace;
   readonly secrets: SecretSource;
   readonly http: () => Promise<HttpClient>;
-  readonly tokens: KeptTokens;
+  readonly tokens: TokenCache;
   readonly log: PoolLog;
   readonly now: () => number;
 }

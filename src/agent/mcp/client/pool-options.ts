@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { version } from '../../../base/version.ts';
 import { type EgressOptions, EgressRules } from '../../../server/egress/egress.ts';
 import type { StdioPolicy } from '../../../server/records/record.ts';
-import type { ReferencePolicy } from '../../../server/secrets/reference-policy.ts';
+import type { ReferencePolicy } from '../../../server/secrets/references.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;

@@ -3,15 +3,15 @@ import { untold, type Waiting } from '../../../base/waiting.ts';
 import type { RegistryChange } from '../../../registry-client/snapshot.ts';
 import { createHttpClient, type HttpClient } from '../../../server/egress/http-client.ts';
 import type { ConnectionScope, McpServerRecord } from '../../../server/records/record.ts';
-import type { SecretSource } from '../../../server/secrets/secret-source.ts';
+import type { SecretSource } from '../../../server/secrets/secret-file.ts';
 import { CallQueue } from './call-queue.ts';
 import { McpBudgetError, McpConnectionError } from './errors.ts';
 import type { PromptList, ResourceList } from './lists.ts';
-import { KeptTokens } from './oauth/kept-tokens.ts';
+import { TokenCache } from './oauth/server-tokens.ts';
 import { type ConnectLimits, openSession, type SessionEvents } from './open-session.ts';
 import { type CompiledPoolOptions, compilePoolOptions, type PoolLog, type PoolOptions } from './pool-options.ts';
 import type { HomePlace } from './process/directories.ts';
-import type { Spawn } from './process/spawn.ts';
+import type { Spawn } from './process/launch.ts';
 import { ProcessSupervisor } from './process/supervisor.ts';
 import { loadSchemaEngine, type SchemaEngine } from './schema/checks.ts';
 import { SchemaThread } from './schema/schema-thread.ts';
@@ -71,7 +71,7 @@ export class McpPool {
   readonly #failed = new Map<string, string>();
   readonly #ending = new Set<Promise<void>>();
   #http: Promise<HttpClient> | null = null;
-  readonly #tokens: KeptTokens;
+  readonly #tokens: TokenCache;
   readonly #schemaThread: SchemaThread;
   #schemas: Promise<SchemaEngine> | null = null;
   #version = 0;
@@ -87,12 +87,15 @@ export class McpPool {
       random: deps.random ?? Math.random,
       spawn: deps.spawn ?? nodeSpawn,
     };
-    this.#tokens = new KeptTokens(this.#options.loginsDir);
+    this.#tokens = new TokenCache(this.#options.loginsDir);
     this.#schemaThread = new SchemaThread({
       maxWaiting: this.#options.maxWaitingChecks,
       idleMs: this.#options.idleTimeoutMs,
     });
-    this.#supervisor = new ProcessSupervisor(this.#options, { ...this.#deps, giveWay: () => this.#closeLongestIdle() });
+    this.#supervisor = new ProcessSupervisor(this.#options, {
+      ...this.#deps,
+      closeIdle: () => this.#closeLongestIdle(),
+    });
     const { stateDir, maxCallsInFlight: capacity, maxQueuedCalls: maxQueued } = this.#options;
     const full = 'the queue for calls to all servers is full (maxCallsInFlight, maxQueuedCalls)';
     const newPlaces = () => new CallQueue({ capacity, maxQueued }, () => new McpBudgetError('', full));
@@ -221,7 +224,7 @@ export class McpPool {
     for (const id of change.deleted) {
       const entries = owners.flatMap((owner) => owner.entries.get(id) ?? []);
       this.#removed.set(id, Math.max(0, ...entries.map(({ record }) => record.mod_revision)));
-      this.#tokens.forget(id);
+      this.#tokens.delete(id);
       this.#failed.delete(id);
       for (const { entries: all } of owners) all.delete(id);
       for (const entry of entries) this.#end(entry, `server "${id}" was removed from the registry`);

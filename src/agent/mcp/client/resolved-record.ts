@@ -8,7 +8,7 @@ import {
   referenceTo,
   resolveReferences,
 } from '../../../server/secrets/references.ts';
-import type { SecretSource } from '../../../server/secrets/secret-source.ts';
+import type { SecretSource } from '../../../server/secrets/secret-file.ts';
 import { McpConnectionError } from './errors.ts';
 import type { HttpTarget } from './transport/transport.ts';
 

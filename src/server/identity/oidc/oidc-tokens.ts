@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../../base/json.ts';
 import type { OidcConfig } from '../../../config/sms/oidc.ts';
-import type { Stranger, TokenSource } from '../access.ts';
+import type { AuthFailure, TokenSource } from '../access.ts';
 import type { Identity } from '../identity.ts';
 import { digestOf } from '../token-text.ts';
 import { checkTimes, identityOfClaims, isFor } from './claims.ts';
@@ -27,7 +27,7 @@ export class OidcTokens implements TokenSource {
     this.#issuer = issuer;
   }
 
-  async identify(token: string): Promise<Identity | Stranger | null> {
+  async identify(token: string): Promise<Identity | AuthFailure | null> {
     if (!looksSigned(token)) return null;
     const digest = digestOf(token).toString('base64');
     const known = this.#checked.get(digest);
@@ -44,7 +44,7 @@ export class OidcTokens implements TokenSource {
   }
 
   /** What a token says, if it is one of the issuer's, for one of these, and its time is now. */
-  async claimsOf(text: string, audiences: readonly string[]): Promise<JsonObject | Stranger> {
+  async claimsOf(text: string, audiences: readonly string[]): Promise<JsonObject | AuthFailure> {
     const token = readSignedToken(text);
     // Before anything is asked of anybody: who issued it is the cheapest to see.
     if (token === null || token.claims.iss !== this.#config.issuer) return 'unknown';

@@ -14,7 +14,7 @@ import type { Waiting } from '../../../../src/base/waiting.ts';
 import type { RegistryChange } from '../../../../src/registry-client/snapshot.ts';
 import type { EgressOptions } from '../../../../src/server/egress/egress.ts';
 import type { McpServerRecord, StdioPolicy } from '../../../../src/server/records/record.ts';
-import { createSecretSource, type SecretSource } from '../../../../src/server/secrets/secret-source.ts';
+import { createSecretSource, type SecretSource } from '../../../../src/server/secrets/secret-file.ts';
 import { eraEnvironment, serverEra } from '../../../support/server-era.ts';
 
 import { ended } from './ended-call.ts';

@@ -3,9 +3,8 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { McpConnectionError } from '../../../../src/agent/mcp/client/errors.ts';
 import { resolveRecord } from '../../../../src/agent/mcp/client/resolved-record.ts';
-import type { ReferencePolicy } from '../../../../src/server/secrets/reference-policy.ts';
-import { referenceTo } from '../../../../src/server/secrets/references.ts';
-import { createSecretSource } from '../../../../src/server/secrets/secret-source.ts';
+import { type ReferencePolicy, referenceTo } from '../../../../src/server/secrets/references.ts';
+import { createSecretSource } from '../../../../src/server/secrets/secret-file.ts';
 import { call, eventually, httpRecord, openPool, processesWith, stdioRecord, tempDir } from './pool-samples.ts';
 
 const listed: ReferencePolicy = { mode: 'listed', names: [], paths: [], backendKeyNames: [] };

@@ -1,10 +1,10 @@
-import type { JSONRPCMessage } from '@modelcontextprotocol/client';
+import type { ClientCapabilities, JSONRPCMessage } from '@modelcontextprotocol/client';
 import type { JsonObject, JsonValue } from '../../../../base/json.ts';
 import type { McpServerRecord } from '../../../../server/records/record.ts';
 import type { Redact } from '../../../../server/secrets/redactor.ts';
 import type { PoolLog } from '../pool-options.ts';
+import { UnusableQuestion } from './form.ts';
 import { type AskedCall, parseQuestion, type QuestionReply } from './question.ts';
-import { UnusableQuestion } from './unusable-question.ts';
 
 export interface ServerQuestionsDeps {
   readonly record: McpServerRecord;
@@ -153,3 +153,14 @@ const duringNoCall: QuestionReply = {
   action: 'decline',
   why: 'the request names no call, and there is not exactly one call in flight (set "budgets.max_concurrency": 1)',
 };
+
+/** What a server is told that it may ask of us: what its record permits, and by default nothing. */
+export function capabilitiesOf({ client_features: features }: McpServerRecord): ClientCapabilities {
+  const { elicitation: modes, roots } = features;
+  const form = modes.includes('form') ? { form: {} } : {};
+  const url = modes.includes('url') ? { url: {} } : {};
+  return {
+    ...(modes.length === 0 ? {} : { elicitation: { ...form, ...url } }),
+    ...(roots.length === 0 ? {} : { roots: {} }),
+  };
+}

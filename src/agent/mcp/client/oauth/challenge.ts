@@ -1,10 +1,10 @@
-/** What a server says with a 401 or 403: `WWW-Authenticate: Bearer error="…", scope="…", resource_metadata="…"`. */
+/** Parameters of a 401 or 403 response: `WWW-Authenticate: Bearer error="…", scope="…", resource_metadata="…"`. */
 export interface Challenge {
-  /** Where the server describes what it protects; null: at the usual place. */
+  /** URL of the protected-resource metadata (RFC 9728); null: the well-known path. */
   readonly resourceMetadata: URL | null;
-  /** The scope that a token would need. */
+  /** The scope that the request needs. */
   readonly scope: string | null;
-  /** The token is good, and not for this. */
+  /** The server accepts the token but its scope is too small. */
   readonly isAboutScope: boolean;
 }
 
@@ -25,13 +25,13 @@ function parameter(text: string, name: string): string | null {
   return (match?.[1] ?? match?.[2])?.trim() || null;
 }
 
-/** An HTTP answer that another token may mend. */
+/** An HTTP response after which a retry with another token may succeed. */
 export interface TokenRefusal {
   readonly kind: 'unauthorized' | 'insufficient_scope';
   readonly challenge: Challenge;
 }
 
-/** Null: a token has nothing to do with it. */
+/** Null: the response has nothing to do with the token. */
 export function tokenRefusal(status: number, challenge: Challenge): TokenRefusal | null {
   if (status === 401) return { kind: 'unauthorized', challenge };
   return status === 403 && challenge.isAboutScope ? { kind: 'insufficient_scope', challenge } : null;

@@ -7,17 +7,17 @@ import { writePrivateFile } from '../../../../base/private-file.ts';
 import { privateDirectoryProblem } from '../../../../config/private-directory.ts';
 import { knownSecrets } from '../../../../server/secrets/redactor.ts';
 import { readSecretFile, SecretFileError } from '../../../../server/secrets/secret-file.ts';
-import { OAuthRefused } from './oauth-failure.ts';
+import { PermanentTokenError } from './token-errors.ts';
 
 const loginSchema = z.object({
   version: z.literal(1),
-  /** The server that the tokens are for: another one under the same id does not get them. */
+  /** URL of the MCP server. A login is ignored if the server with its id has another URL now. */
   server_url: z.string(),
   issuer: z.string(),
-  /** Where the issuer's metadata is looked for. */
+  /** URL of the authorization server, for its metadata. */
   authorization_server: z.string(),
   resource: z.string().nullable(),
-  /** The client that logged in, where the record names none. */
+  /** The client of the login, if the record names none. */
   client: z
     .object({
       client_id: z.string(),
@@ -30,21 +30,21 @@ const loginSchema = z.object({
   scope: z.string().nullable(),
   expires_at_ms: z.number().nullable(),
   renew_at_ms: z.number().nullable(),
-  /** What the server asked for since: the next login asks for it too. */
+  /** Scope that the server demanded after the login; the next login requests it. */
   wanted_scope: z.string().nullable(),
 });
 
-/** What `spear servers login` brought, for one server. */
+/** The login of a user at one server, as stored by `spear servers login`. */
 export type StoredLogin = Readonly<z.output<typeof loginSchema>>;
 
 const PRIVATE_DIRECTORY = 0o700;
 const PRIVATE_FILE = 0o600;
-/** A refresh takes a few requests, each of at most 15 s; a lock that is older was left behind by a process that died. */
+/** A refresh takes a few requests of at most 15 s each; an older lock is from a process that died. */
 const STALE_LOCK_MS = 60_000;
 const LOCK_WAIT_MS = 30_000;
 const LOCK_POLL_MS = 25;
 
-/** Tokens of people, one file a server, for this user alone. Nothing else holds them. */
+/** Logins on disk: one file per server, accessible to this user only. */
 export class LoginStore {
   readonly #directory: string;
 
@@ -53,8 +53,8 @@ export class LoginStore {
   }
 
   /**
-   * Null: there is none for this server.
-   * @throws OAuthRefused where it is there and not kept like a secret
+   * Null: there is no login for this server.
+   * @throws PermanentTokenError if the file is accessible to other users, or cannot be read
    */
   read(serverId: string, serverUrl: URL): StoredLogin | null {
     let text: string;
@@ -62,7 +62,7 @@ export class LoginStore {
       text = readSecretFile(this.#file(serverId));
     } catch (error) {
       if (errorCode(error) === 'ENOENT') return null;
-      throw new OAuthRefused(
+      throw new PermanentTokenError(
         error instanceof SecretFileError
           ? error.message
           : `${this.#file(serverId)} cannot be read (${errorCode(error)})`,
@@ -81,7 +81,7 @@ export class LoginStore {
     writePrivateFile(this.#file(serverId), `${JSON.stringify(login)}\n`);
   }
 
-  /** Whether there was one. */
+  /** False: there was no login. */
   remove(serverId: string): boolean {
     try {
       rmSync(this.#file(serverId));
@@ -92,7 +92,7 @@ export class LoginStore {
     }
   }
 
-  /** One process at a time refreshes: a refresh token that is used twice ends the login at many servers. */
+  /** Runs `work` under a lock that all processes share: many servers revoke a login whose refresh token is used twice. */
   async locked<T>(serverId: string, work: () => Promise<T>): Promise<T> {
     this.#open();
     const lock = `${this.#file(serverId)}.lock`;
@@ -107,7 +107,7 @@ export class LoginStore {
   #open(): void {
     mkdirSync(this.#directory, { recursive: true, mode: PRIVATE_DIRECTORY });
     const problem = privateDirectoryProblem(this.#directory);
-    if (problem !== null) throw new OAuthRefused(problem);
+    if (problem !== null) throw new PermanentTokenError(problem);
   }
 
   #file(serverId: string): string {
@@ -134,13 +134,13 @@ async function takeLock(path: string): Promise<void> {
     } catch (error) {
       if (errorCode(error) !== 'EEXIST') throw error;
     }
-    if (isLeftBehind(path)) rmSync(path, { force: true });
+    if (isStale(path)) rmSync(path, { force: true });
     else if (performance.now() > end) throw new Error(`${path} is locked by another process`);
     else await delay(LOCK_POLL_MS);
   }
 }
 
-function isLeftBehind(path: string): boolean {
+function isStale(path: string): boolean {
   try {
     if (Date.now() - statSync(path).mtimeMs > STALE_LOCK_MS) return true;
     const pid = Number(readFileSync(path, 'utf8'));

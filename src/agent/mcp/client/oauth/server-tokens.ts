@@ -1,21 +1,69 @@
+/**
+ * Access tokens of MCP servers: obtains, caches and renews the `Authorization` header of each server.
+ *
+ * - Tokens are cached in memory ({@link TokenCache}); tokens of a user login are also on disk (login-store.ts), where
+ *   several processes share them under a file lock.
+ * - One request for a token is in flight per server; concurrent callers wait for its result.
+ * - A token is renewed before it expires, and after the server refused it. The original request never ran in that case,
+ *   so it is sent again.
+ * - A token is sent only to the origin of its server.
+ * - Only `spear servers login` (login.ts) asks a user; this file fails with an error that names that command.
+ */
 import type { FetchLike, OAuthTokens } from '@modelcontextprotocol/client';
+import { isHeaderValue } from '../../../../base/http-header.ts';
 import { endpointFetch } from '../../../../server/egress/endpoint-fetch.ts';
-import type { McpOAuth } from '../../../../server/records/record.ts';
+import type { HttpClient } from '../../../../server/egress/http-client.ts';
+import type { McpOAuth, McpServerRecord } from '../../../../server/records/record.ts';
+import { connectionKey } from '../../../../server/records/record-compare.ts';
+import { knownSecrets } from '../../../../server/secrets/redactor.ts';
 import { McpConnectionError } from '../errors.ts';
-import type { ClientProof } from '../resolved-record.ts';
-import type { McpLibrary } from '../transport/transport.ts';
+import type { ClientProof, ResolvedRecord } from '../resolved-record.ts';
+import type { HttpTarget, McpLibrary } from '../transport/transport.ts';
 import {
   type AuthorizationServer,
+  clientCredentialsToken,
+  clientOfRecord,
   type Discovery,
   discoverAuthorizationServer,
   metadataOf,
   sameIssuer,
+  tokenRequestOptions,
 } from './authorization-server.ts';
-import type { Challenge, TokenRefusal } from './challenge.ts';
-import { clientCredentialsToken, clientOfRecord } from './client-credentials.ts';
-import { type HeldToken, heldToken, isDue, isExpired } from './held-token.ts';
-import type { LoginStore, StoredLogin } from './login-store.ts';
-import { OAuthRefused, oauthFailure } from './oauth-failure.ts';
+import { type Challenge, readChallenge, type TokenRefusal, tokenRefusal } from './challenge.ts';
+import { LoginStore, type StoredLogin } from './login-store.ts';
+import { PermanentTokenError, tokenFailure } from './token-errors.ts';
+
+/** A token in the form in which it is sent. */
+export interface BearerToken {
+  readonly header: string;
+  /** The granted scope, else the requested one. */
+  readonly scope: string | null;
+  /** Null: unknown. */
+  readonly expiresAtMs: number | null;
+  readonly renewAtMs: number | null;
+}
+
+/** A token is renewed this long before it expires, or when this part of its lifetime is left: clocks differ. */
+const RENEW_BEFORE_MS = 30_000;
+const RENEW_BEFORE_PART = 0.2;
+
+export function bearerToken(tokens: OAuthTokens, requestedScope: string | null, nowMs: number): BearerToken {
+  const { access_token, token_type, scope, expires_in } = tokens;
+  if (token_type.toLowerCase() !== 'bearer') {
+    throw new PermanentTokenError(`the token has type ${JSON.stringify(token_type)}; only bearer tokens are supported`);
+  }
+  const header = `Bearer ${access_token}`;
+  if (!isHeaderValue(header))
+    throw new PermanentTokenError('the token has characters that an HTTP header cannot carry');
+  knownSecrets.addOfRecord(access_token);
+  const token = { header, scope: scope ?? requestedScope };
+  if (expires_in === undefined) return { ...token, expiresAtMs: null, renewAtMs: null };
+  const lifeMs = expires_in * 1_000;
+  const expiresAtMs = nowMs + lifeMs;
+  return { ...token, expiresAtMs, renewAtMs: expiresAtMs - Math.min(RENEW_BEFORE_MS, lifeMs * RENEW_BEFORE_PART) };
+}
+
+const isPast = (timeMs: number | null, nowMs: number) => timeMs !== null && nowMs >= timeMs;
 
 export interface ServerTokensDeps {
   readonly serverId: string;
@@ -25,19 +73,16 @@ export interface ServerTokensDeps {
   readonly library: McpLibrary;
   readonly fetch: FetchLike;
   readonly logins: LoginStore;
-  /** Milliseconds since 1970: what is stored outlives the process. */
+  /** Milliseconds since 1970: expiry times are stored and outlive the process. */
   readonly wallClock: () => number;
 }
 
-/**
- * The token of one server, and the only one that says what its `Authorization` header is. It is kept in memory, got
- * anew before it expires or when the server does not take it, and one attempt at a time serves all who wait.
- */
+/** The token of one server. */
 export class ServerTokens {
   readonly #deps: ServerTokensDeps;
   readonly #discovery: Discovery;
-  #held: HeldToken | null = null;
-  /** What was found out when the first token was got. */
+  #token: BearerToken | null = null;
+  /** Discovered with the first token. */
   #server: AuthorizationServer | null = null;
   #renewing: Promise<boolean> | null = null;
 
@@ -47,38 +92,39 @@ export class ServerTokens {
   }
 
   /**
-   * The header for a request now; a promise where it takes a while. Null: there is no token yet, and the server is
-   * asked without one to say what it wants.
+   * The header for a request; a promise if a token must be obtained first. Null: there is no token yet, and a request
+   * without one makes the server send its challenge.
    * @throws McpError
    */
   authorization(): string | null | Promise<string | null> {
-    const held = this.#held;
-    if (held === null) return this.#deps.oauth.grant === 'authorization_code' ? this.#loggedIn() : null;
-    return isDue(held, this.#deps.wallClock()) ? this.#inTime(held) : held.header;
+    const token = this.#token;
+    if (token === null) return this.#deps.oauth.grant === 'authorization_code' ? this.#loggedIn() : null;
+    return isPast(token.renewAtMs, this.#deps.wallClock()) ? this.#renewEarly(token) : token.header;
   }
 
   /**
-   * After the server refused a request with `used`. False: another token would not help.
-   * @throws McpError where one would, and there is none
+   * Renews the token after the server refused a request with the header `used`. False: another token would not help.
+   * @throws McpError if another token would help and cannot be obtained
    */
   async renewed(used: string | null, refusal: TokenRefusal): Promise<boolean> {
-    if (this.#held !== null && this.#held.header !== used) return true;
+    if (this.#token !== null && this.#token.header !== used) return true;
     return this.#once(() => (refusal.kind === 'unauthorized' ? this.#renew(refusal) : this.#stepUp(refusal.challenge)));
   }
 
-  async #inTime(held: HeldToken): Promise<string> {
+  /** A failed renewal is ignored until the old token expires. */
+  async #renewEarly(token: BearerToken): Promise<string> {
     try {
       await this.#once(() => this.#renew(null));
     } catch (error) {
-      if (isExpired(held, this.#deps.wallClock())) throw error;
+      if (isPast(token.expiresAtMs, this.#deps.wallClock())) throw error;
     }
-    return (this.#held ?? held).header;
+    return (this.#token ?? token).header;
   }
 
   #once(work: () => Promise<boolean>): Promise<boolean> {
     this.#renewing ??= work()
       .catch((error: unknown) => {
-        throw oauthFailure(error, this.#deps.serverId, this.#deps.library);
+        throw tokenFailure(error, this.#deps.serverId, this.#deps.library);
       })
       .finally(() => {
         this.#renewing = null;
@@ -90,27 +136,27 @@ export class ServerTokens {
     if (this.#deps.oauth.grant === 'authorization_code') return this.#refresh();
     // A server that refuses a token may have moved to another authorization server.
     if (refusal !== null || this.#server === null) this.#server = await this.#discover(refusal?.challenge ?? null);
-    await this.#obtain(this.#server, this.#held?.scope ?? this.#scopeFor(this.#server.scope));
+    await this.#obtain(this.#server, this.#token?.scope ?? this.#scopeFor(this.#server.scope));
     return true;
   }
 
-  /** A wider token, where nobody has to be asked for it and the record does not say how far it may go. */
+  /** Requests a wider scope, if that needs no user and the record does not list the scopes. */
   async #stepUp({ scope }: Challenge): Promise<boolean> {
     const { oauth, library } = this.#deps;
     if (scope === null || oauth.scopes.length > 0) return false;
-    const wanted = library.computeScopeUnion(this.#held?.scope ?? undefined, scope);
-    if (wanted === undefined || !library.isStrictScopeSuperset(wanted, this.#held?.scope ?? undefined)) return false;
-    if (oauth.grant === 'authorization_code') throw this.#wanting(wanted, scope);
+    const wanted = library.computeScopeUnion(this.#token?.scope ?? undefined, scope);
+    if (wanted === undefined || !library.isStrictScopeSuperset(wanted, this.#token?.scope ?? undefined)) return false;
+    if (oauth.grant === 'authorization_code') throw this.#scopeNeeded(wanted, scope);
     this.#server ??= await this.#discover(null);
     await this.#obtain(this.#server, wanted);
     return true;
   }
 
   async #obtain(server: AuthorizationServer, scope: string | null): Promise<void> {
-    const { oauth, proof, library } = this.#deps;
+    const { oauth, proof, library, wallClock } = this.#deps;
     const client = clientOfRecord(oauth, proof, library);
-    if (client === null) throw new OAuthRefused('http.oauth.client_id is missing');
-    this.#hold(await clientCredentialsToken(client, server, scope, this.#discovery), scope);
+    if (client === null) throw new PermanentTokenError('http.oauth.client_id is missing');
+    this.#token = bearerToken(await clientCredentialsToken(client, server, scope, this.#discovery), scope, wallClock());
   }
 
   #discover(challenge: Challenge | null): Promise<AuthorizationServer> {
@@ -123,20 +169,15 @@ export class ServerTokens {
     return scopes.length > 0 ? scopes.join(' ') : wanted;
   }
 
-  #hold(tokens: OAuthTokens, asked: string | null): HeldToken {
-    this.#held = heldToken(tokens, asked, this.#deps.wallClock());
-    return this.#held;
-  }
-
   async #loggedIn(): Promise<string> {
     const { serverId, library, wallClock } = this.#deps;
+    let token: BearerToken;
     try {
-      const held = this.#take(this.#stored());
-      if (!isDue(held, wallClock())) return held.header;
+      token = this.#adopt(this.#stored());
     } catch (error) {
-      throw oauthFailure(error, serverId, library);
+      throw tokenFailure(error, serverId, library);
     }
-    return this.#inTime(this.#held as HeldToken);
+    return isPast(token.renewAtMs, wallClock()) ? this.#renewEarly(token) : token.header;
   }
 
   #stored(): StoredLogin {
@@ -149,62 +190,60 @@ export class ServerTokens {
     return login;
   }
 
-  #take(login: StoredLogin): HeldToken {
+  #adopt(login: StoredLogin): BearerToken {
     const { access_token, scope, expires_at_ms: expiresAtMs, renew_at_ms: renewAtMs } = login;
-    this.#held = { ...heldToken({ access_token, token_type: 'Bearer' }, scope, 0), expiresAtMs, renewAtMs };
-    return this.#held;
+    this.#token = { ...bearerToken({ access_token, token_type: 'Bearer' }, scope, 0), expiresAtMs, renewAtMs };
+    return this.#token;
   }
 
-  /** What another process has brought since is as good as what we could bring. */
+  /** Uses the refresh token of the login, unless another process stored a new access token in the meantime. */
   async #refresh(): Promise<boolean> {
     const { serverId, logins, library, oauth, proof, wallClock } = this.#deps;
-    const used = this.#held?.header ?? null;
+    const used = this.#token?.header ?? null;
     return logins.locked(serverId, async () => {
       const login = this.#stored();
-      const stored = this.#take(login);
-      if (stored.header !== used && !isDue(stored, wallClock())) return true;
+      const stored = this.#adopt(login);
+      if (stored.header !== used && !isPast(stored.renewAtMs, wallClock())) return true;
       if (login.refresh_token === null)
         throw this.#loginNeeded('its access token is no longer accepted and there is no refresh token');
-      const client = clientOfRecord(oauth, proof, library);
-      const information = client?.information ?? login.client;
+      const recordClient = clientOfRecord(oauth, proof, library);
+      const information = recordClient?.information ?? login.client;
       if (information === null)
         throw this.#loginNeeded('the login was made with another client than http.oauth.client_id');
+      const client = { information, addClientAuthentication: recordClient?.addClientAuthentication };
       const { metadata } = await metadataOf(login.authorization_server, this.#discovery);
       const tokens = await library
         .refreshAuthorization(login.authorization_server, {
-          ...(metadata === null ? {} : { metadata }),
+          ...tokenRequestOptions({ metadata, resource: login.resource }, client),
           clientInformation: information,
           refreshToken: login.refresh_token,
-          ...(login.resource === null ? {} : { resource: login.resource }),
-          ...(client?.addClientAuthentication === undefined
-            ? {}
-            : { addClientAuthentication: client.addClientAuthentication }),
           fetchFn: this.#discovery.fetch,
         })
         .catch((error: unknown) => {
-          throw this.#isOver(error) ? this.#loginNeeded('its login has expired or was revoked') : error;
+          throw this.#isExpiredLogin(error) ? this.#loginNeeded('its login has expired or was revoked') : error;
         });
-      const held = this.#hold(tokens, login.scope);
+      const token = bearerToken(tokens, login.scope, wallClock());
+      this.#token = token;
       logins.write(serverId, {
         ...login,
         access_token: tokens.access_token,
         refresh_token: tokens.refresh_token ?? login.refresh_token,
-        scope: held.scope,
-        expires_at_ms: held.expiresAtMs,
-        renew_at_ms: held.renewAtMs,
+        scope: token.scope,
+        expires_at_ms: token.expiresAtMs,
+        renew_at_ms: token.renewAtMs,
       });
       return true;
     });
   }
 
-  #isOver(error: unknown): boolean {
+  #isExpiredLogin(error: unknown): boolean {
     const { OAuthError, OAuthErrorCode } = this.#deps.library;
     if (!(error instanceof OAuthError)) return false;
     return error.code === OAuthErrorCode.InvalidGrant || error.code === OAuthErrorCode.InvalidClient;
   }
 
-  /** Somebody has to consent: the next login asks for it. */
-  #wanting(wanted: string, missing: string): McpConnectionError {
+  /** Stores the scope, for the next login of the user to request. */
+  #scopeNeeded(wanted: string, missing: string): McpConnectionError {
     const { serverId, url, logins } = this.#deps;
     const login = logins.read(serverId, url);
     if (login !== null) logins.write(serverId, { ...login, wanted_scope: wanted });
@@ -213,8 +252,72 @@ export class ServerTokens {
 
   #loginNeeded(why: string): McpConnectionError {
     const { serverId } = this.#deps;
-    this.#held = null;
+    this.#token = null;
     const message = `server "${serverId}" needs a login: ${why}; run: spear servers login ${serverId}`;
     return new McpConnectionError(serverId, 'unauthorized', message, 'stands');
   }
+}
+
+/** The tokens of all servers of a pool. They outlive the connections to the servers. */
+export class TokenCache {
+  readonly #logins: LoginStore;
+  readonly #entries = new Map<string, { readonly tokens: ServerTokens; readonly key: string }>();
+
+  constructor(loginsDir: string) {
+    this.#logins = new LoginStore(loginsDir);
+  }
+
+  /** Null: the record has no `http.oauth`. A changed record or secret gets new tokens. */
+  of(
+    record: McpServerRecord,
+    resolved: ResolvedRecord & { readonly http: HttpTarget },
+    library: McpLibrary,
+    { fetch }: HttpClient,
+  ): ServerTokens | null {
+    const { server_id: serverId } = record;
+    const oauth = record.http?.oauth ?? null;
+    if (oauth === null) return null;
+    const { clientProof: proof } = resolved;
+    const { url } = resolved.http;
+    const key = JSON.stringify([connectionKey(record), url.href, proof]);
+    const cached = this.#entries.get(serverId);
+    if (cached?.key === key) return cached.tokens;
+    const deps = { serverId, url, oauth, proof, library, fetch, logins: this.#logins, wallClock: Date.now };
+    const tokens = new ServerTokens(deps);
+    this.#entries.set(serverId, { tokens, key });
+    return tokens;
+  }
+
+  delete(serverId: string): void {
+    this.#entries.delete(serverId);
+  }
+}
+
+/**
+ * A fetch that adds the token of the server. A refused request never ran, so it is repeated at most twice: once with a
+ * new token, once with a wider scope.
+ */
+export function authorizedFetch(fetch: FetchLike, server: URL, tokens: ServerTokens): FetchLike {
+  return async (url, init) => {
+    if (!isWithin(server, url)) return fetch(url, init);
+    const retried = new Set<TokenRefusal['kind']>();
+    for (;;) {
+      const used = await tokens.authorization();
+      const headers = new Headers(init?.headers);
+      if (used !== null) headers.set('authorization', used);
+      const response = await fetch(url, { ...init, headers });
+      const refusal = tokenRefusal(response.status, readChallenge(response.headers.get('www-authenticate')));
+      if (refusal === null || retried.has(refusal.kind)) return response;
+      retried.add(refusal.kind);
+      if (!(await tokens.renewed(used, refusal))) return response;
+      await response.body?.cancel();
+    }
+  };
+}
+
+/** The https form of an http server counts as the same server. */
+function isWithin(server: URL, address: string | URL): boolean {
+  const url = new URL(address);
+  if (url.origin === server.origin) return true;
+  return server.protocol === 'http:' && url.protocol === 'https:' && url.host === server.host && url.port === '';
 }

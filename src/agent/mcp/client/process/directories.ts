@@ -5,10 +5,10 @@ import { join } from 'node:path';
 const OWNER_ONLY = 0o700;
 const HASH_CHARS = 12;
 
-/** Where a HOME is: under a directory that stays, or one that goes with a run. */
+/** Lifetime of a HOME: under the state directory, or removed with a run. */
 export type HomePlace = { readonly stateDir: string } | { readonly run: string };
 
-/** Whose HOME it is. */
+/** The server program that a HOME belongs to. */
 export interface HomeOwner {
   readonly home: HomePlace;
   readonly serverId: string;
@@ -16,7 +16,7 @@ export interface HomeOwner {
   readonly args: readonly string[];
 }
 
-/** The private directories of stdio servers: a HOME as long as its owner says, a TMPDIR for one run of a server. */
+/** Private directories of stdio servers: a HOME for each program, a TMPDIR for each start. */
 export class ServerDirectories {
   readonly #tmpDir: string;
   #tmpRoot: Promise<string> | null = null;
@@ -27,8 +27,8 @@ export class ServerDirectories {
   }
 
   /**
-   * Kept between runs, because package runners keep their downloads there: an empty one costs seconds each start. Another
-   * program under the same id gets another one: what the first left there (a login, say) is not for it.
+   * Retained between runs: package runners cache their downloads there, which take seconds. Another program with the same
+   * server id gets another HOME, so it cannot read, for example, a login of the first.
    */
   async home({ home, serverId, command, args }: HomeOwner): Promise<string> {
     const program = shortHash(JSON.stringify([command, ...args]));
@@ -38,12 +38,12 @@ export class ServerDirectories {
     return path;
   }
 
-  /** The run has ended, and its servers with it. */
+  /** Removes the homes of a run. Its servers must have ended. */
   async removeRun(run: string): Promise<void> {
     if (this.#tmpRoot !== null) await removeTree(await this.#runDir(run));
   }
 
-  /** Among the temporary ones: what watches over this process removes them where it cannot do so itself. */
+  /** Below the temporary root, which the watchdog removes if this process dies. */
   async #runDir(run: string): Promise<string> {
     return join(await this.tmpRoot(), `run-${shortHash(run)}`);
   }
@@ -57,7 +57,7 @@ export class ServerDirectories {
     return this.#tmpRoot;
   }
 
-  /** Never the same path twice: the value of TMPDIR also tells which processes belong to one run of a server. */
+  /** Never the same path twice: the value of TMPDIR identifies the processes of one start. */
   async makeTmp(): Promise<string> {
     this.#starts += 1;
     const name = String(this.#starts);
@@ -77,7 +77,7 @@ function shortHash(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, HASH_CHARS);
 }
 
-/** What a server still writes while it dies can make the first attempts fail. A rest is left to the system. */
+/** Retries, because a dying server may still write. Ignores a final failure. */
 export async function removeTree(path: string): Promise<void> {
   await rm(path, { recursive: true, force: true, maxRetries: 3, retryDelay: 20 }).catch(() => {});
 }

@@ -1,19 +1,19 @@
 import type { ChildProcess } from 'node:child_process';
 import type { PoolLog } from '../pool-options.ts';
-import type { Spawn } from './spawn.ts';
+import type { Spawn } from './launch.ts';
 
 /*
- * Ends our children when the host dies without a chance to do it itself (SIGKILL, a crash, the OOM killer).
+ * Kills the servers if the host dies without ending them (SIGKILL, a crash, the OOM killer).
  *
- * One small process for all of them reads the process groups from a pipe whose only other end is in the host. The
- * kernel closes that end however the host dies; then the watchdog kills the groups, then whatever else carries a
- * TMPDIR under our own root (a server started a moment ago whose group was not yet written down, a grandchild that
- * made a session of its own; where there is no /proc this second step does nothing), and removes that root. It looks
- * more than once: a child that was just being started shows its own environment only after its exec.
+ * One small process reads the process groups of all servers from a pipe whose only other end is in the host. The kernel
+ * closes that end whatever the cause of death. Then the watchdog kills the groups, then every other process with a
+ * TMPDIR under our temporary root (a new server whose group was not yet written, a grandchild in another session;
+ * without /proc this step does nothing), and removes that root. The search is repeated: a process shows its environment
+ * only after its exec.
  *
  * Why a shell: `PR_SET_PDEATHSIG` (setpriv) follows the thread that spawned and does not reach grandchildren; cgroups
- * and PID namespaces need rights; a Node process costs 28 ms and 45 MB against 2 ms and 1.7 MB for /bin/sh. Its
- * start-up is not waited for: what is written to the pipe in the meantime is read later.
+ * and PID namespaces need privileges; a Node process takes 28 ms and 45 MB, /bin/sh 2 ms and 1.7 MB. Nothing waits for
+ * its start: the pipe buffers what is written until then.
  */
 const script = `
 trap '' HUP INT TERM
@@ -38,7 +38,7 @@ done
 `;
 
 const SHELL = '/bin/sh';
-/** A watchdog that keeps being killed is not started for ever. */
+/** Bounds restarts of a watchdog that is killed again and again. */
 const MAX_STARTS = 4;
 const CLOSE_TIMEOUT_MS = 2_000;
 
@@ -59,7 +59,7 @@ export class HostWatchdog {
     this.#path = deps.path;
   }
 
-  /** Before the first server is: the host may die while one starts. */
+  /** Called before the first server starts: the host may die during that start. */
   watch(): void {
     if (this.#process === null) this.#start();
   }
@@ -74,7 +74,7 @@ export class HostWatchdog {
     if (this.#groups.delete(group)) this.#write(`- ${group}\n`);
   }
 
-  /** Lets it go; it ends what is left of the groups and removes the temporary root, as on the death of the host. */
+  /** Closes the pipe and waits for the watchdog, which cleans up as on the death of the host. */
   async close(): Promise<void> {
     this.#closing = true;
     const child = this.#process;
@@ -90,13 +90,13 @@ export class HostWatchdog {
     if (this.#starts === MAX_STARTS) return;
     this.#starts += 1;
     const child = this.#spawn(SHELL, ['-c', script, 'spear-mcp-watchdog', this.#tmpRoot], {
-      // A session of its own: the Ctrl-C of a terminal must not reach it before the host has finished.
+      // In another session: the Ctrl-C of a terminal must not reach it before the host has finished.
       detached: true,
       stdio: ['pipe', 'ignore', 'ignore'],
       env: { PATH: `/usr/bin:/bin:${this.#path}` },
     });
     this.#process = child;
-    const gone = (why: string) => {
+    const onExit = (why: string) => {
       if (this.#process !== child) return;
       this.#process = null;
       if (this.#closing) return;
@@ -108,8 +108,8 @@ export class HostWatchdog {
       });
       if (this.#groups.size > 0) this.#start();
     };
-    child.once('error', (error) => gone(error.message));
-    child.once('exit', (code, signal) => gone(signal ?? `exit code ${code}`));
+    child.once('error', (error) => onExit(error.message));
+    child.once('exit', (code, signal) => onExit(signal ?? `exit code ${code}`));
     child.stdin?.on('error', () => {});
     child.unref();
     (child.stdin as { unref?: () => void } | null)?.unref?.();

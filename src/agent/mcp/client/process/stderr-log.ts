@@ -9,12 +9,12 @@ export interface StderrLimits {
   readonly stderrWindowMs: number;
 }
 
-/** A line is redacted before it is cut; this much more of it is kept, so that no secret is cut in two first. */
+/** A line is redacted before it is cut to its limit; this many more characters are buffered to redact a whole secret. */
 const REDACTION_MARGIN_CHARS = 16 * 1024;
 
-/** The stderr of one server as lines for the log, bounded in length and in bytes a window. Always drains the pipe. */
+/** The stderr of one server as log lines, bounded in length and in bytes per window. Always drains the pipe. */
 export class StderrLog {
-  /** The last line, for the message of a server that died. */
+  /** For the error message of a server that died. */
   lastLine = '';
   readonly #limits: StderrLimits;
   readonly #redact: Redact;

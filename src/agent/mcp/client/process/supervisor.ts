@@ -1,3 +1,12 @@
+/**
+ * Processes of the pool: starts stdio servers and owns them until their end. POSIX only.
+ *
+ * - At most `maxSubprocesses` processes exist, those that start or end included. At the limit a start waits for a process
+ *   that is ending, or closes an idle one; otherwise it fails.
+ * - Each process leads its own process group and has a private HOME and TMPDIR (directories.ts).
+ * - A watchdog process kills the groups if this process dies (host-watchdog.ts).
+ * - The config decides whether a server runs in a sandbox (sandbox.ts).
+ */
 import type { Writable } from 'node:stream';
 import { errorCode } from '../../../../base/error-text.ts';
 import { systemErrorOf } from '../../../../base/system-error.ts';
@@ -6,9 +15,8 @@ import { McpBudgetError, McpConnectionError } from '../errors.ts';
 import type { CompiledPoolOptions, PoolLog } from '../pool-options.ts';
 import { type HomePlace, removeTree, ServerDirectories } from './directories.ts';
 import { HostWatchdog } from './host-watchdog.ts';
-import { closingLaunch, inheritedDescriptors } from './inherited-descriptors.ts';
-import { type Launch, Sandbox, type SandboxedLaunch, SETTINGS_FD } from './sandbox.ts';
-import type { Spawn } from './spawn.ts';
+import { type Launch, type Spawn, withoutInheritedDescriptors } from './launch.ts';
+import { Sandbox, type SandboxedLaunch, SETTINGS_FD } from './sandbox.ts';
 import { type PipedChild, SupervisedProcess } from './supervised-process.ts';
 
 export interface ProcessSpec {
@@ -16,53 +24,55 @@ export interface ProcessSpec {
   readonly home: HomePlace;
   readonly command: string;
   readonly args: readonly string[];
-  /** The host's own where null. */
+  /** Null: the working directory of this process. */
   readonly cwd: string | null;
-  /** Resolved. PATH, HOME and TMPDIR are added where it does not name them; nothing else is. */
+  /** With resolved references. Only PATH, HOME and TMPDIR are added, if they are not set. */
   readonly env: Readonly<Record<string, string>>;
-  /** Null: none is asked for. */
+  /** Null: the record asks for no sandbox. */
   readonly sandbox: McpSandbox | null;
 }
 
-/** Owns every process the pool starts: their number, their directories, their end. POSIX only. */
 export class ProcessSupervisor {
   readonly #options: CompiledPoolOptions;
   readonly #spawn: Spawn;
   readonly #log: PoolLog;
-  readonly #giveWay: () => Promise<void> | null;
+  readonly #closeIdle: () => Promise<void> | null;
   readonly #directories: ServerDirectories;
   readonly #sandbox: Sandbox;
   readonly #running = new Set<SupervisedProcess>();
   readonly #starting = new Set<Promise<SupervisedProcess>>();
-  #places = 0;
+  #count = 0;
   #watchdog: HostWatchdog | null = null;
   #closed = false;
 
-  /** `giveWay` ends a process that nobody needs now; null where there is none. */
-  constructor(options: CompiledPoolOptions, deps: { spawn: Spawn; log: PoolLog; giveWay: () => Promise<void> | null }) {
+  /** `closeIdle` ends an unused process; null: there is none. */
+  constructor(
+    options: CompiledPoolOptions,
+    deps: { spawn: Spawn; log: PoolLog; closeIdle: () => Promise<void> | null },
+  ) {
     this.#options = options;
     this.#spawn = deps.spawn;
     this.#log = deps.log;
-    this.#giveWay = deps.giveWay;
+    this.#closeIdle = deps.closeIdle;
     this.#directories = new ServerDirectories(options.tmpDir);
     this.#sandbox = new Sandbox({ ...deps, command: options.sandboxCommand, path: options.path });
   }
 
   /** Processes that are starting, running or ending. */
   get count(): number {
-    return this.#places;
+    return this.#count;
   }
 
   async start(spec: ProcessSpec): Promise<SupervisedProcess> {
     if (this.#closed) throw new McpConnectionError(spec.serverId, 'closed', 'the pool is closed');
-    while (this.#places >= this.#options.maxSubprocesses) await this.#room(spec.serverId);
-    this.#places += 1;
+    while (this.#count >= this.#options.maxSubprocesses) await this.#room(spec.serverId);
+    this.#count += 1;
     const starting = this.#start(spec);
     this.#starting.add(starting);
     try {
       return await starting;
     } catch (error) {
-      this.#places -= 1;
+      this.#count -= 1;
       throw error;
     } finally {
       this.#starting.delete(starting);
@@ -77,7 +87,7 @@ export class ProcessSupervisor {
     await this.#directories.close();
   }
 
-  /** The homes that servers had for this run alone; their processes have ended. */
+  /** Removes the homes of the servers of a run. Their processes must have ended. */
   removeRun(run: string): Promise<void> {
     return this.#directories.removeRun(run);
   }
@@ -86,12 +96,12 @@ export class ProcessSupervisor {
     for (const running of this.#running) void running.kill();
   }
 
-  /** Waits for a place where one is about to become free, or can be made free. */
+  /** Waits for a process that is ending, or ends an idle one. @throws McpBudgetError if there is neither */
   async #room(serverId: string): Promise<void> {
     const ending = [...this.#running].filter((running) => running.ending).map((running) => running.ended);
-    const room = ending.length > 0 ? Promise.race(ending) : this.#giveWay();
+    const room = ending.length > 0 ? Promise.race(ending) : this.#closeIdle();
     if (room !== null) return room;
-    throw new McpBudgetError(serverId, `${this.#places} server processes are already running (maxSubprocesses)`);
+    throw new McpBudgetError(serverId, `${this.#count} server processes are already running (maxSubprocesses)`);
   }
 
   async #start(spec: ProcessSpec): Promise<SupervisedProcess> {
@@ -104,7 +114,7 @@ export class ProcessSupervisor {
       const env = { PATH: this.#options.path, HOME: home, TMPDIR: tmpDir, ...spec.env };
       const bare: Launch = { command: spec.command, args: spec.args, env, cwd: spec.cwd };
       const sandboxed = await this.#sandboxed(bare, spec, { home, tmpDir });
-      const child = this.#launch(await closedLaunch(sandboxed ?? bare), sandboxed?.settings ?? null);
+      const child = this.#launch(await withoutInheritedDescriptors(sandboxed ?? bare), sandboxed?.settings ?? null);
       const pid = await spawned(child);
       watchdog.add(pid);
       const running: SupervisedProcess = new SupervisedProcess(child, {
@@ -113,12 +123,12 @@ export class ProcessSupervisor {
         note: sandboxed?.note ?? '',
         graces: this.#options,
         cleanUp: async (leftovers) => {
-          // What is inside a sandbox is in no group of ours, and dies with it.
+          // Processes inside a sandbox are in another group and die with the sandbox.
           if (leftovers > 0 && sandboxed === null) this.#reportLeftovers(spec.serverId, leftovers);
           await removeTree(tmpDir);
           watchdog.remove(pid);
           this.#running.delete(running);
-          this.#places -= 1;
+          this.#count -= 1;
         },
       });
       this.#running.add(running);
@@ -131,10 +141,10 @@ export class ProcessSupervisor {
 
   async #sandboxed(
     launch: Launch,
-    { serverId, sandbox: asked }: ProcessSpec,
+    { serverId, sandbox: requested }: ProcessSpec,
     directories: { readonly home: string; readonly tmpDir: string },
   ): Promise<SandboxedLaunch | null> {
-    const sandbox = this.#options.stdio === 'sandboxed' ? inAnyCase(asked) : asked;
+    const sandbox = this.#options.stdio === 'sandboxed' ? requiredSandbox(requested) : requested;
     if (sandbox === null || sandbox.mode === 'none') return null;
     const by = this.#options.stdio === 'sandboxed' ? 'node' : 'record';
     return this.#sandbox.wrap(launch, { serverId, sandbox, by, ...directories });
@@ -149,7 +159,7 @@ export class ProcessSupervisor {
     }) as PipedChild;
     if (settings !== null) {
       const pipe = child.stdio[SETTINGS_FD] as Writable;
-      // One that could not be started shows that in its own event, one that died in its exit.
+      // The 'error' or 'exit' event of the child reports the failure.
       pipe.on('error', () => {});
       pipe.end(settings);
     }
@@ -176,10 +186,10 @@ export class ProcessSupervisor {
   }
 }
 
-/** What the record asks for; where it asks for none or would do without, a sandbox with the network and nothing else. */
-function inAnyCase(asked: McpSandbox | null): McpSandbox {
+/** The sandbox of the record, but required. Default: network access and no paths. */
+function requiredSandbox(requested: McpSandbox | null): McpSandbox {
   const plain = { mode: 'required', network: 'allow', read_only_paths: [], writable_paths: [] } as const;
-  return { ...plain, ...asked, mode: 'required' };
+  return { ...plain, ...requested, mode: 'required' };
 }
 
 function stdioDenied(serverId: string): McpConnectionError {
@@ -187,15 +197,7 @@ function stdioDenied(serverId: string): McpConnectionError {
   return new McpConnectionError(serverId, 'stdio_denied', message);
 }
 
-/** The launch, such that the server gets only the descriptors that are meant for it. */
-async function closedLaunch(launch: Launch): Promise<Launch> {
-  const inherited = inheritedDescriptors();
-  if (inherited.length === 0) return launch;
-  // A command that does not exist is started as it is: Node's error says what is wrong.
-  return (await closingLaunch(launch, inherited)) ?? launch;
-}
-
-// Node sets the pid synchronously; an 'error' event is what follows where it could not start anything.
+// Node sets the pid synchronously, and emits 'error' if it could not start the process.
 function spawned(child: PipedChild): Promise<number> {
   return new Promise((resolve, reject) => {
     child.once('error', reject);

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../../base/json.ts';
-import { pointedAt } from './pointer.ts';
+import { pointedAt } from './normalise.ts';
 
 /** Objects in objects that are looked into, and references that are followed one after the other. */
 const MAX_DEPTH = 8;

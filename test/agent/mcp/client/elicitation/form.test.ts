@@ -1,13 +1,16 @@
 import { describe, expect, it } from 'vitest';
-import type { FormField } from '../../../../../src/agent/mcp/client/elicitation/form.ts';
-import { checkForm } from '../../../../../src/agent/mcp/client/elicitation/form-values.ts';
-import { formLimits, parseForm } from '../../../../../src/agent/mcp/client/elicitation/parse-form.ts';
+import {
+  checkForm,
+  type FormField,
+  formLimits,
+  parseForm,
+  UnusableQuestion,
+} from '../../../../../src/agent/mcp/client/elicitation/form.ts';
 import {
   MAX_QUESTION_CHARS,
   MAX_QUESTION_MESSAGE_CHARS,
   parseQuestion,
 } from '../../../../../src/agent/mcp/client/elicitation/question.ts';
-import { UnusableQuestion } from '../../../../../src/agent/mcp/client/elicitation/unusable-question.ts';
 
 const form = (properties: object, required: readonly string[] = []): readonly FormField[] =>
   parseForm(JSON.parse(JSON.stringify({ type: 'object', properties, required })));

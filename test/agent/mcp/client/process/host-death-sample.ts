@@ -4,7 +4,7 @@ import { writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { McpPool } from '../../../../../src/agent/mcp/client/pool.ts';
 import type { ToolOutput } from '../../../../../src/agent/mcp/client/tool-result.ts';
-import { createSecretSource } from '../../../../../src/server/secrets/secret-source.ts';
+import { createSecretSource } from '../../../../../src/server/secrets/secret-file.ts';
 import { fixture, type StdioSample, stdioRecord } from '../pool-records.ts';
 
 const [stateDir = '', tmpDir = '', marker = '', mode = ''] = process.argv.slice(2);

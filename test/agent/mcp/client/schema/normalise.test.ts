@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { SchemaCompiler } from '../../../../../src/agent/mcp/client/schema/compile.ts';
-import { normalise } from '../../../../../src/agent/mcp/client/schema/normalise.ts';
-import { pointedAt } from '../../../../../src/agent/mcp/client/schema/pointer.ts';
+import { normalise, pointedAt } from '../../../../../src/agent/mcp/client/schema/normalise.ts';
 import type { JsonObject, JsonValue } from '../../../../../src/base/json.ts';
 
 const compiler = await SchemaCompiler.load();

@@ -5,10 +5,10 @@ import {
   SchemaCheck,
   type SchemaEngine,
   SchemaStrikes,
+  schemaShape,
   type Verdict,
 } from '../../../../../src/agent/mcp/client/schema/checks.ts';
 import { SchemaThread } from '../../../../../src/agent/mcp/client/schema/schema-thread.ts';
-import { schemaShape } from '../../../../../src/agent/mcp/client/schema/shape.ts';
 import type { JsonObject, JsonValue } from '../../../../../src/base/json.ts';
 import { starvedMs } from '../../../../support/starved.ts';
 

@@ -2,7 +2,7 @@
 import { McpPool } from '../../../../../src/agent/mcp/client/pool.ts';
 import type { ToolOutput } from '../../../../../src/agent/mcp/client/tool-result.ts';
 import type { McpServerRecord } from '../../../../../src/server/records/record.ts';
-import { createSecretSource } from '../../../../../src/server/secrets/secret-source.ts';
+import { createSecretSource } from '../../../../../src/server/secrets/secret-file.ts';
 
 const [stateDir = '', given = ''] = process.argv.slice(2);
 const record = JSON.parse(given) as McpServerRecord;

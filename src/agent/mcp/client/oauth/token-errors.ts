@@ -5,31 +5,31 @@ import { McpConnectionError, McpError, McpPolicyError } from '../errors.ts';
 import { deepestCause, egressDenial } from '../library-errors.ts';
 import type { McpLibrary } from '../transport/transport.ts';
 
-/** No token, and trying again will not bring one: what is wrong, in words that hold no secret. */
-export class OAuthRefused extends Error {
+/** No token could be obtained, and a retry would fail as well. The message holds no secret. */
+export class PermanentTokenError extends Error {
   constructor(message: string) {
     super(message);
-    this.name = 'OAuthRefused';
+    this.name = 'PermanentTokenError';
   }
 }
 
 const MAX_REASON_CHARS = 500;
-/** Of the library: it quotes whatever an endpoint answered. */
+/** The library quotes the response of an endpoint; it may hold a secret. */
 const QUOTED_BODY = /\.? Raw body:.*$/s;
 
-/** Why there is no token, as an error of ours. The session is not in doubt: nothing was sent in it. */
-export function oauthFailure(error: unknown, serverId: string, library: McpLibrary): McpError {
+/** Converts a failed token request to an error of the pool. The MCP session stays usable: nothing was sent in it. */
+export function tokenFailure(error: unknown, serverId: string, library: McpLibrary): McpError {
   if (error instanceof McpError) return error;
   const denied = egressDenial(error);
   if (denied !== null) return new McpPolicyError(serverId, `server "${serverId}" needs a token: ${denied.message}`);
-  const lasting = error instanceof OAuthRefused || isRefusal(error, library);
-  const said = lasting ? errorText(error).replace(QUOTED_BODY, '') : reasonOf(error);
+  const isPermanent = error instanceof PermanentTokenError || isRefusal(error, library);
+  const text = isPermanent ? errorText(error).replace(QUOTED_BODY, '') : reasonOf(error);
   const code = error instanceof library.OAuthError ? `${error.code}: ` : '';
-  const reason = cutText(knownSecrets.redact(`${code}${said}`), MAX_REASON_CHARS);
+  const reason = cutText(knownSecrets.redact(`${code}${text}`), MAX_REASON_CHARS);
   return new McpConnectionError(
     serverId,
-    lasting ? 'unauthorized' : 'connect_failed',
-    `server "${serverId}": could not get a token: ${reason}${lasting ? '; check http.oauth of the server' : ''}`,
+    isPermanent ? 'unauthorized' : 'connect_failed',
+    `server "${serverId}": could not get a token: ${reason}${isPermanent ? '; check http.oauth of the server' : ''}`,
     'stands',
   );
 }

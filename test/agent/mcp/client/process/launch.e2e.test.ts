@@ -8,7 +8,7 @@ import { sampleRecord } from '../../../../server/records/record-samples.ts';
 import { needs, needsBubblewrap, skipIfMissing } from '../../../../support/needs.ts';
 import { fixture, tempDir } from '../pool-samples.ts';
 
-const host = fileURLToPath(new URL('inherited-descriptors-sample.ts', import.meta.url));
+const host = fileURLToPath(new URL('launch-sample.ts', import.meta.url));
 /** Not next to the standard streams: Node sets close-on-exec on everything up to the first gap. */
 const INHERITED = 40;
 const SECOND = 97;

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { personOf, personOfNew } from '../../../src/server/identity/person.ts';
+import { personOf, personOfNew } from '../../../src/server/identity/named-tokens.ts';
 
 const tokens: Readonly<Record<string, { readonly created_by: string; readonly person?: string }>> = {
   ann: { created_by: 'bootstrap-admin' },

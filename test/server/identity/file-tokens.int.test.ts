@@ -3,7 +3,7 @@ import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'n
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, expect, it } from 'vitest';
-import { ensureTokens } from '../../../src/server/identity/token-files.ts';
+import { ensureTokens } from '../../../src/server/identity/file-tokens.ts';
 import { stopAll, temporaryDirectory } from '../../registry/running-sms.ts';
 
 afterEach(stopAll);
@@ -43,7 +43,7 @@ it('refuses a token file that others can read, and one without a token [sms.auth
 it('leaves no token that is not whole where there is no room for one [sms.auth.token_files] [store.no_room]', async () => {
   const directory = temporaryDirectory();
   // A process that may write files of no size at all: every write fails as on a full disk.
-  const script = `import(${JSON.stringify(new URL('../../../src/server/identity/token-files.ts', import.meta.url))})
+  const script = `import(${JSON.stringify(new URL('../../../src/server/identity/file-tokens.ts', import.meta.url))})
     .then(({ ensureTokens }) => ensureTokens({ admin: '${directory}/admin.token', node: '${directory}/node.token' }))
     .catch((error) => process.stdout.write(error.message))`;
   const { stdout } = await promisify(execFile)('sh', [
