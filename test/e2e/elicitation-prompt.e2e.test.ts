@@ -54,7 +54,7 @@ describe('spear-run on a terminal', () => {
   });
 });
 
-it('spear-run without a terminal declines, and says so once [elicitation.nobody]', async () => {
+it('spear-run without a terminal declines, and says so once [elicitation.no-user]', async () => {
   const audit = join(scratch, 'declined.jsonl');
   const { stdout, stderr } = await spearRun([...setup, '--audit', audit, ...call('name')]);
   expect(stdout).toContain('decline');

@@ -19,7 +19,7 @@ function trailOf(...numbers: readonly number[]): string {
 
 const numbersOf = ({ lines }: Awaited<ReturnType<typeof readTrail>>) => lines.map(({ line: read }) => read?.number);
 
-it('reads the newest lines first, and goes on where it was [console.trail]', async () => {
+it('reads the newest lines first, and goes on where it was [console.audit]', async () => {
   const file = trailOf(1, 2, 3, 4, 5);
   const first = await readTrail(file, { ...all, limit: 2 });
   expect(numbersOf(first)).toEqual([5, 4]);
@@ -29,7 +29,7 @@ it('reads the newest lines first, and goes on where it was [console.trail]', asy
   expect([numbersOf(third), third.older]).toEqual([[1], null]);
 });
 
-it('follows what is added, half a line only once it is whole, over a rotation [console.trail]', async () => {
+it('follows what is added, half a line only once it is whole, over a rotation [console.audit]', async () => {
   const file = trailOf(1, 2);
   const { newest } = await readTrail(file, all);
   expect(numbersOf(await readTrail(file, { ...all, after: newest }))).toEqual([]);
@@ -49,7 +49,7 @@ it('follows what is added, half a line only once it is whole, over a rotation [c
   expect(numbersOf(await readTrail(file, all))).toEqual([5, 4, 3, 2, 1]);
 });
 
-it('finds what is wanted in lines of any length, and shows none that is too long [console.trail]', async () => {
+it('finds what is wanted in lines of any length, and shows none that is too long [console.audit]', async () => {
   const file = trailOf();
   writeFileSync(file, [1, 2, 3].map((number) => line(number, 'x'.repeat(number === 2 ? 300_000 : 20_000))).join(''));
   const page = await readTrail(file, all);

@@ -538,7 +538,7 @@ describe('a tool with approval_policy policy', () => {
       ]);
     });
 
-  it('needs nobody for what a rule allows, and is denied at once where one would be asked [approval.nobody]', async () => {
+  it('needs nobody for what a rule allows, and is denied at once where one would be asked [approval.no-approver]', async () => {
     const host = await openHost([asking(tiny, 'policy')]);
     const guest = guestOf(host, { rules: rulesOf({ task: [{ tools: ['pid'], verdict: 'allow' }] }) });
     expect(outcome(await callTool(guest, 'tiny', 'pid'))).toBe('ok');

@@ -54,7 +54,7 @@ describe('a toolbox with servers whose tools need an approval', () => {
     ]);
   });
 
-  it('denies at once without one [approval.library] [approval.nobody]', async () => {
+  it('denies at once without one [approval.library] [approval.no-approver]', async () => {
     const folder = tempDir();
     const box = toolbox({}, 'always', folder);
     await box.connect();

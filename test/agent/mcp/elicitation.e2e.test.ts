@@ -109,7 +109,7 @@ describe('what a server asks during a call', () => {
     requestedSchema: { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] },
   };
 
-  it('is in the trail and counted, without what was asked and answered [elicitation.trail]', async () => {
+  it('is in the trail and counted, without what was asked and answered [elicitation.audit]', async () => {
     const host = await openHost([featured(record())]);
     const guest = guestOf(host, { elicit: new Person(accepted).elicit, decidedBy: 'test' });
     expect(JSON.parse(textOf(await callTool(guest, 'asker', 'name')))).toEqual({ result: accepted });
@@ -130,7 +130,7 @@ describe('what a server asks during a call', () => {
     for (const text of ['Ann', 'Who?', 'secret=1']) expect(lines).not.toContain(text);
   });
 
-  it('is declined where nobody answers, and that is said once [elicitation.nobody]', async () => {
+  it('is declined where nobody answers, and that is said once [elicitation.no-user]', async () => {
     const host = await openHost([featured(record())]);
     const guest = guestOf(host, { decide: () => 'allow_session' });
     for (let time = 0; time < 2; time++) {

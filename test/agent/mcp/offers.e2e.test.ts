@@ -136,7 +136,7 @@ describe('resources and prompts of a server', () => {
     expect((await listed(guest, 'mcp_list_resources', fd)).resources).toEqual([]);
   });
 
-  it('leave the trail of calls, with what they are, and count as such [mcp.offers.trail]', async () => {
+  it('leave the trail of calls, with what they are, and count as such [mcp.offers.audit]', async () => {
     const host = await openHost([noting().record]);
     const guest = await guestOf(host);
     const fd = await openServer(guest, 'offers');

@@ -156,7 +156,7 @@ describe('a token with a name', () => {
     expect([again.status, again.body.type]).toEqual([409, 'urn:spear:problem:token-exists']);
   });
 
-  it('is in the trail by name, with all that was done to it and by it [people.trail]', async () => {
+  it('is in the trail by name, with all that was done to it and by it [people.audit]', async () => {
     const sms = await startTestSms();
     const admin = await createToken(sms, { name: 'alice', roles: ['admin'] });
     await createToken(sms, { name: 'ci', roles: ['viewer'], namespace: 'team-a' }, admin);
