@@ -41,7 +41,7 @@ const packages = join(root, 'node_modules');
 const jco = join(packages, '@bytecodealliance/jco-transpile/vendor');
 
 /** Used by nearly every part of a command. */
-const floor = { name: 'floor', test: /[\\/]src[\\/](?:base|secrets|config[\\/]config-error)/ };
+const floor = { name: 'floor', test: /[\\/]src[\\/](?:base|server[\\/]secrets|config[\\/]config-error)/ };
 
 if (isBuildCurrent(root)) console.log('dist/ is up to date');
 else await build();

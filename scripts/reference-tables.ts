@@ -1,7 +1,5 @@
 import { poolLimitSpecs } from '../src/agent/mcp/client/pool-options.ts';
-import { backendLimitSpecs } from '../src/config/host/limits.ts';
-import { nodeLimitSpecs } from '../src/config/host/node-limits.ts';
-import { smsLimitSpecs } from '../src/config/sms/limits.ts';
+import { backendLimitSpecs, nodeLimitSpecs, registryLimitSpecs } from '../src/config/limits.ts';
 import { telemetryLimitSpecs } from '../src/config/telemetry.ts';
 import { MAX_GUEST_TOOL_OUTPUT_BYTES, type NumberParam, numberParams } from '../src/runtime/abi/chat-params.ts';
 import { type LimitSpec, limitSpecs } from '../src/runtime/port/limits.ts';
@@ -19,7 +17,7 @@ export const backendLimitsTable = (): string => specs(backendLimitSpecs);
 export const nodeLimitsTable = (): string => specs(nodeLimitSpecs);
 
 /** `[limits]` and `[store]` of the registry's config. */
-export const smsLimitsTable = (): string => specs(smsLimitSpecs);
+export const smsLimitsTable = (): string => specs(registryLimitSpecs);
 
 /** Bounds of `[telemetry]`. */
 export const telemetryLimitsTable = (): string => specs(telemetryLimitSpecs);

@@ -1,7 +1,7 @@
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { EtcdConfig } from '../../src/config/sms/etcd.ts';
+import type { EtcdConfig } from '../../src/config/registry/etcd.ts';
 import type { StoreStamps } from '../../src/server/records/record-kind.ts';
 import { EtcdClient } from '../../src/server/store/etcd/etcd-client.ts';
 import { EtcdKeys, textOf } from '../../src/server/store/etcd/etcd-keys.ts';

@@ -3,8 +3,8 @@ import { request as httpsRequest } from 'node:https';
 import { certificateHint } from '../base/certificate-problem.ts';
 import { errorCode, errorText } from '../base/error-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../base/json.ts';
-import type { NodeEndpoint } from '../config/node/client.ts';
-import { connectLocalSocket } from '../config/sms/local-socket.ts';
+import { connectLocalSocket } from '../config/local-socket.ts';
+import type { NodeEndpoint } from '../config/node/node-endpoint.ts';
 import { spearExitCodes } from './exit-codes.ts';
 
 /** The node or registry refused a request, or is unreachable. */

@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 import { text as readAll } from 'node:stream/consumers';
-import { parseToml } from '../config/toml.ts';
+import { parseToml } from '../config/document.ts';
 import { idOf, type RecordKind, type StoreStamps } from '../server/records/record-kind.ts';
 import { describeProblem } from '../server/store/directory/directory.ts';
 import { type DirectoryProblem, OUTSIDE, readRecordFile } from '../server/store/directory/directory-file.ts';

@@ -1,4 +1,4 @@
-/** A file, variable or flag of the configuration cannot be used. The message names it, the field, and what to do. */
+/** Unusable config file, variable or flag. The message names the source, the field and the fix. */
 export class ConfigError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);

@@ -7,7 +7,7 @@ import { ConfigError } from './config-error.ts';
 export type ReadTextFile = (path: string) => string;
 
 export interface ConfigFile {
-  /** The path in the user's own spelling, for messages. */
+  /** Path as the user wrote it, for messages. */
   readonly path: string;
   /** Paths inside the file are relative to this folder. */
   readonly folder: string;
@@ -18,7 +18,7 @@ export function readTextFile(path: string): string {
   return readFileSync(path, 'utf8');
 }
 
-/** The explicit file, else the one that `variable` names, else the user's own called `name`, if there is one. */
+/** Finds the explicit file, else the file that `variable` names, else `name` in the user's config directory. */
 export function findConfigFile(
   explicit: string | undefined,
   { variable, name }: { readonly variable: string; readonly name: string },
@@ -32,7 +32,7 @@ export function findConfigFile(
   return own === null ? undefined : open(join(own, name), undefined, readFile);
 }
 
-/** With `required` undefined a file that is not there is no error. */
+/** `required` describes a file that must exist; undefined: a missing file is not an error. */
 function open(path: string, required: string | undefined, readFile: ReadTextFile): ConfigFile | undefined {
   try {
     return { path, folder: dirname(resolve(path)), text: readFile(path) };

@@ -1,56 +1,61 @@
 import { resolve } from 'node:path';
-import { resolveSecret, type Secret, SecretError, type SecretSources } from '../server/secrets/secret.ts';
+import type { z } from 'zod';
+import type { Secret, SecretSources } from '../server/secrets/secret.ts';
+import { isLoopbackHost } from './address.ts';
 import { ConfigError } from './config-error.ts';
-import type { ConfigFile } from './config-file.ts';
-import { isLoopbackHost } from './sms/address.ts';
+import type { SchemaKit } from './document.ts';
+import { type ConfigOrigin, readSecret, secretSourcesOf } from './secret-reference.ts';
 
 const DEFAULT_REPLICAS = 3;
 const DEFAULT_PATIENCE_MS = 60_000;
 const DEFAULT_SUBMIT_TIMEOUT_MS = 5_000;
 
-export interface NatsDocument {
-  readonly creds?: string | undefined;
-  readonly ca?: string | undefined;
-  readonly cert?: string | undefined;
-  readonly key?: string | undefined;
-  readonly plain_text?: boolean | undefined;
-  readonly replicas?: number | undefined;
-  readonly patience_ms?: number | undefined;
-  readonly submit_timeout_ms?: number | undefined;
-  readonly accounts?: Readonly<Record<string, string>> | undefined;
-}
+const fields = ({ z, nonEmpty, secretReference }: SchemaKit) => ({
+  creds: secretReference.optional(),
+  ca: nonEmpty.optional(),
+  cert: nonEmpty.optional(),
+  key: nonEmpty.optional(),
+  plain_text: z.boolean().optional(),
+  replicas: z.int().min(1).max(5).optional(),
+  patience_ms: z.int().min(1_000).max(3_600_000).optional(),
+  submit_timeout_ms: z.int().min(100).max(600_000).optional(),
+});
 
-/** Files of a certificate and of its key. */
+/** `[nats]` of a node: connection to the queue of its cluster. */
+export const natsTable = (kit: SchemaKit) => kit.strictTable(fields(kit));
+
+/** `[nats]` of a registry, which may have one account per namespace. */
+export const registryNatsTable = (kit: SchemaKit) =>
+  kit.strictTable({ ...fields(kit), accounts: kit.z.record(kit.plainName, kit.secretReference).optional() });
+
+type NatsDocument = z.infer<ReturnType<typeof registryNatsTable>>;
+
+/** Files of a TLS client certificate and its key. */
 export interface NatsIdentity {
   readonly cert: string;
   readonly key: string;
 }
 
-/** `[nats]`: how the queue of a cluster is reached. */
 export interface CompiledNats {
-  /** Read when it is asked for; null: nobody signs in. @throws ConfigError */
+  /** Reads the credentials when a connection is opened; null: connect without credentials. @throws ConfigError */
   readonly creds: (() => Secret) | null;
-  /** The same of namespaces that have an account of their own: for a registry, which is of all of them. */
+  /** Credentials by namespace, for a registry with one account per namespace. */
   readonly accounts: ReadonlyMap<string, () => Secret>;
   /** File of certificates to trust instead of the system's. */
   readonly ca: string | null;
-  /** Files of the certificate that is shown to servers; null: none is. */
+  /** Client certificate; null: none. */
   readonly identity: NatsIdentity | null;
-  /** Whether servers beyond loopback may be spoken to in clear. */
+  /** Whether connections beyond loopback may be unencrypted. */
   readonly plainText: boolean;
-  /** Null: of as many servers as were named, up to three. */
+  /** Null: the number of named servers, at most three. */
   readonly replicas: number | null;
-  /** How long the servers may be out of reach before what waits for them is given up. */
+  /** How long the servers may be unreachable before pending work fails. */
   readonly patienceMs: number;
   /** How long a submission waits for the servers before it fails. */
   readonly submitTimeoutMs: number;
 }
 
-export function compileNats(
-  document: NatsDocument = {},
-  file: Pick<ConfigFile, 'path' | 'folder'> | undefined,
-  sources: SecretSources,
-): CompiledNats {
+export function compileNats(document: NatsDocument = {}, file: ConfigOrigin, sources: SecretSources): CompiledNats {
   const {
     creds,
     ca,
@@ -60,9 +65,8 @@ export function compileNats(
     submit_timeout_ms: submitTimeoutMs = DEFAULT_SUBMIT_TIMEOUT_MS,
   } = document;
   const folder = file?.folder ?? '.';
-  const readFile = (path: string) => sources.readFile(resolve(folder, path));
   const credsOf = (reference: string, field: string) => () =>
-    readCreds(reference, `${file?.path}: ${field}`, { env: sources.env, readFile });
+    readSecret(reference, `${file?.path}: ${field}`, secretSourcesOf(file, sources));
   const accounts = Object.entries(document.accounts ?? {});
   return Object.freeze({
     creds: creds === undefined ? null : credsOf(creds, 'nats.creds'),
@@ -82,16 +86,7 @@ function identityOf({ cert, key }: NatsDocument, folder: string): NatsIdentity |
   return { cert: resolve(folder, cert), key: resolve(folder, key) };
 }
 
-function readCreds(reference: string, where: string, sources: SecretSources): Secret {
-  try {
-    return resolveSecret(reference, sources);
-  } catch (error) {
-    if (!(error instanceof SecretError)) throw error;
-    throw new ConfigError(`${where}: ${error.message}`);
-  }
-}
-
-/** Where a queue is. */
+/** Address of a run queue. */
 export interface QueueAddress {
   readonly servers: readonly string[];
   readonly tls: boolean;

@@ -1,11 +1,11 @@
-import { unknownKey } from '../base/unknown-key.ts';
+import { unknownKey } from '../base/validation.ts';
 import { ConfigError } from './config-error.ts';
 
-/** Names every option once, so that none is forgotten when one is added. */
+/** Every option name once; the compiler reports a missing one. */
 export type OptionKeys<Options> = Readonly<Record<keyof Options, true>>;
 
 /**
- * Options of the library are refused rather than left unread: a typing error would be a default in disguise.
+ * Rejects unknown options of the library: a misspelled option would silently have its default.
  * @throws ConfigError
  */
 export function refuseUnknownKeys(what: string, given: object, valid: object): void {

@@ -1,2 +1,2 @@
-/** The environment of this process: read here, and handed to whatever needs a part of it. */
+/** Environment of this process. Read only here; other code receives it as a parameter. */
 export const processEnvironment: NodeJS.ProcessEnv = process.env;

@@ -1,21 +1,13 @@
-import { resolve } from 'node:path';
+import type { z } from 'zod';
 import { isHeaderValue } from '../base/http-header.ts';
 import type { LimitSpec } from '../runtime/port/limits.ts';
-import { resolveSecret, type Secret, SecretError, type SecretSources } from '../server/secrets/secret.ts';
-import {
-  ENDPOINT,
-  headerVariables,
-  isCollectorNamed,
-  type OtlpProtocol,
-  otlpProtocols,
-  type TelemetryTable,
-} from './collector-named.ts';
+import type { Secret, SecretSources } from '../server/secrets/secret.ts';
 import { ConfigError } from './config-error.ts';
-import type { ConfigFile } from './config-file.ts';
-import { headerSecret } from './header-secret.ts';
-import { backendUrlComplaint, headerNameComplaint } from './host/http.ts';
+import type { SchemaKit } from './document.ts';
+import { backendUrlComplaint, headerNameComplaint, headerSecret } from './http-settings.ts';
+import { type ConfigOrigin, readSecret, secretSourcesOf } from './secret-reference.ts';
 
-/** The bounds of the `[telemetry]` table, same names. */
+/** Limits of the `[telemetry]` table, same names. */
 export const telemetryLimitSpecs = {
   timeout_ms: { default: 10_000, min: 100, max: 600_000, doc: 'deadline of one request to the collector' },
   metric_interval_ms: { default: 60_000, min: 1_000, max: 86_400_000, doc: 'interval between two metric exports' },
@@ -28,27 +20,54 @@ export const telemetryLimitSpecs = {
   },
 } as const satisfies Record<string, LimitSpec>;
 
-/** Which traces are sent. */
+export const otlpProtocols = ['http/protobuf', 'http/json'] as const;
+export type OtlpProtocol = (typeof otlpProtocols)[number];
+
+/** `[telemetry]` of a host and of a registry: the OpenTelemetry collector for traces and metrics. */
+export const telemetryTable = ({ z, strictTable, limitFields, nonEmpty, secretReference }: SchemaKit) =>
+  strictTable({
+    endpoint: nonEmpty.optional(),
+    protocol: z.enum(otlpProtocols).optional(),
+    headers: z.record(z.string(), secretReference).optional(),
+    traces: z.boolean().optional(),
+    metrics: z.boolean().optional(),
+    sample_ratio: z.number().min(0).max(1).optional(),
+    service_name: nonEmpty.optional(),
+    resource: z.record(nonEmpty, nonEmpty).optional(),
+    ...limitFields(telemetryLimitSpecs),
+  });
+
+export type TelemetryTable = z.infer<ReturnType<typeof telemetryTable>>;
+
+const ENDPOINT = 'OTEL_EXPORTER_OTLP_ENDPOINT';
+
+const headerVariables = [
+  'OTEL_EXPORTER_OTLP_HEADERS',
+  'OTEL_EXPORTER_OTLP_TRACES_HEADERS',
+  'OTEL_EXPORTER_OTLP_METRICS_HEADERS',
+] as const;
+
+/** Which traces are exported. */
 export interface CompiledSampler {
-  /** Whether a trace that came from elsewhere is sent if it says so itself. */
+  /** Whether the sampling flag of an incoming trace decides. */
   readonly followsParent: boolean;
-  /** Of the others: 1, all of them. */
+  /** Exported share of the other traces, 0 to 1. */
   readonly ratio: number;
 }
 
-/** Where traces and metrics of this process go. */
+/** Telemetry export of this process. */
 export interface CompiledTelemetry {
-  /** Null: none are sent. */
+  /** Null: the signal is not exported. */
   readonly tracesUrl: string | null;
   readonly metricsUrl: string | null;
   readonly protocol: OtlpProtocol;
-  /** Read when they are asked for. @throws ConfigError */
+  /** Reads the request headers when the exporter starts. @throws ConfigError */
   readonly headers: () => ReadonlyMap<string, Secret>;
-  /** Null: the name of the command. */
+  /** Null: the command's name. */
   readonly serviceName: string | null;
   readonly resource: Readonly<Record<string, string>>;
   readonly sampler: CompiledSampler;
-  /** Of `TRACEPARENT`: what this process is a part of; null: nothing. */
+  /** `TRACEPARENT`, the parent span of this process; null: none. */
   readonly parent: string | null;
   readonly timeoutMs: number;
   readonly metricIntervalMs: number;
@@ -59,16 +78,16 @@ export interface CompiledTelemetry {
 type Env = NodeJS.ProcessEnv;
 
 /**
- * What the standard variables say, and what they leave open as the table of the file has it; null: nothing is sent.
+ * Merges the standard OTEL_* variables with the table; a variable overrides the table. Null: nothing is exported.
  * @throws ConfigError
  */
 export function compileTelemetry(
   table: TelemetryTable | undefined,
-  file: Pick<ConfigFile, 'path' | 'folder'> | undefined,
+  file: ConfigOrigin,
   sources: SecretSources,
 ): CompiledTelemetry | null {
   const { env } = sources;
-  if (!isCollectorNamed(table, env)) return null;
+  if (!hasCollector(table, env)) return null;
   const tracesUrl = signalUrl('TRACES', '/v1/traces', table?.traces ?? true, table, env);
   const metricsUrl = signalUrl('METRICS', '/v1/metrics', table?.metrics ?? true, table, env);
   if (tracesUrl === null && metricsUrl === null) return null;
@@ -167,7 +186,7 @@ function number(
   throw new ConfigError(`${name}: expected a whole number from ${min} to ${max}, found "${text}"`);
 }
 
-/** `a=b,c=d`, encoded as in a URL. Values are never shown: a variable of this form may hold keys. */
+/** Parses `a=b,c=d` with URL-encoded values. Errors never show values, because such a variable may hold keys. */
 function pairs(name: string, env: Env): Record<string, string> {
   const found: Record<string, string> = {};
   for (const pair of (env[name] ?? '').split(',')) {
@@ -186,22 +205,17 @@ function pairs(name: string, env: Env): Record<string, string> {
 
 function headersOf(
   table: TelemetryTable | undefined,
-  file: Pick<ConfigFile, 'path' | 'folder'> | undefined,
-  { env, readFile }: SecretSources,
+  file: ConfigOrigin,
+  sources: SecretSources,
 ): ReadonlyMap<string, Secret> {
   const headers = new Map<string, Secret>();
-  const read = { env, readFile: (path: string) => readFile(resolve(file?.folder ?? '.', path)) };
   for (const [name, reference] of Object.entries(table?.headers ?? {})) {
     const where = `${file?.path}: telemetry.headers.${name}`;
-    try {
-      headers.set(name.toLowerCase(), checkedHeader(where, name, resolveSecret(reference, read).reveal()));
-    } catch (error) {
-      if (!(error instanceof SecretError)) throw error;
-      throw new ConfigError(`${where}: ${error.message}`);
-    }
+    const secret = readSecret(reference, where, secretSourcesOf(file, sources));
+    headers.set(name.toLowerCase(), checkedHeader(where, name, secret.reveal()));
   }
   for (const variable of headerVariables) {
-    for (const [name, value] of Object.entries(pairs(variable, env))) {
+    for (const [name, value] of Object.entries(pairs(variable, sources.env))) {
       headers.set(name.toLowerCase(), checkedHeader(`${variable}: ${name}`, name, value));
     }
   }
@@ -213,4 +227,18 @@ function checkedHeader(where: string, name: string, value: string): Secret {
     headerNameComplaint(name) ?? (isHeaderValue(value) ? undefined : 'has a value that an HTTP header cannot carry');
   if (complaint !== undefined) throw new ConfigError(`${where} ${complaint}`);
   return headerSecret(name, value);
+}
+
+/** Whether a collector is configured for traces or metrics. */
+function hasCollector(table: TelemetryTable | undefined, env: Env): boolean {
+  const endpoint = env[ENDPOINT] || env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT || env.OTEL_EXPORTER_OTLP_METRICS_ENDPOINT;
+  return (!!endpoint || table?.endpoint !== undefined) && env.OTEL_SDK_DISABLED?.toLowerCase() !== 'true';
+}
+
+/** Environment variables that may hold keys of a collector: records of MCP servers must not refer to them. */
+export function telemetryKeyVariables(table: TelemetryTable | undefined): string[] {
+  const inTable = Object.values(table?.headers ?? {}).flatMap((reference) =>
+    reference.startsWith('env:') ? [reference.slice('env:'.length)] : [],
+  );
+  return [...headerVariables, ...inTable];
 }

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Backoff, backoffMs } from '../base/backoff.ts';
 import { errorText } from '../base/error-text.ts';
-import type { NodeFiles } from '../config/node/paths.ts';
+import type { NodeFiles } from '../config/directories.ts';
 import { KindCache } from '../registry-client/kind-cache.ts';
 import type { RegistryChange } from '../registry-client/snapshot.ts';
 import type { TaskPort } from '../registry-client/task-port.ts';

@@ -1,7 +1,7 @@
 import { errorText } from '../base/error-text.ts';
+import type { NodeFiles } from '../config/directories.ts';
 import type { CompiledHostConfig } from '../config/host/host-config.ts';
 import { queueAddress } from '../config/nats.ts';
-import type { NodeFiles } from '../config/node/paths.ts';
 import type { ServiceLog } from '../server/log/service-log.ts';
 import { EmbeddedQueue } from '../server/queue/embedded/embedded-queue.ts';
 import type { EventSender } from '../server/queue/nats/nats-events.ts';

@@ -1,11 +1,10 @@
 import { join } from 'node:path';
 import { SharedApprovals } from '../agent/approvals/shared-approvals.ts';
-import { componentCacheDirectory } from '../config/cache-directory.ts';
+import { isLoopbackHost, parseListenAddress } from '../config/address.ts';
 import { ConfigError } from '../config/config-error.ts';
+import { componentCacheDirectory, nodeFiles } from '../config/directories.ts';
 import type { CompiledHostConfig } from '../config/host/host-config.ts';
-import { nodeFiles } from '../config/node/paths.ts';
 import { processEnvironment } from '../config/process-environment.ts';
-import { isLoopbackHost, parseListenAddress } from '../config/sms/address.ts';
 import { openRunRegistry, type RegistryOptions, type RegistryWords, type RunRegistry } from '../run/open-registry.ts';
 import { RegistryServers } from '../run/registry-servers.ts';
 import { nodeId } from '../run/report-node.ts';

@@ -4,11 +4,10 @@ import {
   type TokenAccount,
   type TokenLedger,
 } from '../agent/chat/budgeted-backend.ts';
-import type { NamespaceBudgets } from '../config/host/node.ts';
+import type { NamespaceBudgets } from '../config/node/node-config.ts';
 import type { FindBackend } from '../run/choose-backend.ts';
 import type { RunQueue } from '../server/queue/run-queue.ts';
-import type { TaskRevision } from '../server/records/task.ts';
-import { taskId } from '../server/records/task.ts';
+import { type TaskRevision, taskId } from '../server/records/task.ts';
 
 /** Whose tokens a run spends. */
 export interface Spender {

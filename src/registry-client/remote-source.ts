@@ -2,9 +2,8 @@ import { type Client, Code, ConnectError, createClient, type Interceptor, type T
 import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
 import { certificateHint } from '../base/certificate-problem.ts';
 import { errorCode } from '../base/error-text.ts';
-import { smsUrl } from '../config/sms/client.ts';
-import { connectLocalSocket, SOCKET_SCHEME } from '../config/sms/local-socket.ts';
-import type { ReadToken } from '../config/sms/token.ts';
+import { connectLocalSocket, SOCKET_SCHEME } from '../config/local-socket.ts';
+import { type ReadToken, serverUrl } from '../config/registry/registry-endpoint.ts';
 import { McpNodeService } from '../generated/proto/sms/mcp_node_pb.ts';
 import { McpProfileService, type McpProfile as WireProfile } from '../generated/proto/sms/mcp_profile_pb.ts';
 import { McpRegistryService } from '../generated/proto/sms/mcp_registry_pb.ts';
@@ -90,7 +89,7 @@ class GrpcSource implements RemoteSource {
   constructor(options: RemoteSourceOptions) {
     const { address, socket = null, token = null, ca = null } = options;
     const { onInvalidRecord = () => {}, onInvalidProfile = () => {} } = options;
-    this.#url = smsUrl(address, 'the address of the registry');
+    this.#url = serverUrl(address, 'the address of the registry');
     this.#name = socket === null ? this.#url : SOCKET_SCHEME + socket;
     this.#connect = () => {
       const sessionManager = new Http2SessionManager(

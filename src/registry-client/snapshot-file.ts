@@ -4,10 +4,9 @@ import { type FileHandle, open, rename, rm, stat, utimes } from 'node:fs/promise
 import { dirname, join } from 'node:path';
 import { isJsonObject, parseJson } from '../base/json.ts';
 import { splitOnce } from '../base/split-once.ts';
-import { privateDirectoryProblem } from '../config/private-directory.ts';
+import { privateDirectoryProblem } from '../config/directories.ts';
 import type { RecordKind, StoreStamps } from '../server/records/record-kind.ts';
-import type { RegistrySnapshot, SavedSnapshot } from './snapshot.ts';
-import { restoreSnapshot } from './snapshot.ts';
+import { type RegistrySnapshot, restoreSnapshot, type SavedSnapshot } from './snapshot.ts';
 
 const VERSION = 1;
 const PRIVATE_FILE = 0o600;

@@ -1,5 +1,5 @@
 import { errorText } from '../base/error-text.ts';
-import type { SmsConfig } from '../config/sms/sms-config.ts';
+import type { RegistryConfig } from '../config/registry/registry-config.ts';
 import { ServedCertificate } from '../server/http/served-certificate.ts';
 import { type Access, openAccess, TokenAccess, Validity } from '../server/identity/access.ts';
 import { ensureTokens, FileTokens, readTokens } from '../server/identity/file-tokens.ts';
@@ -27,7 +27,7 @@ export interface Credentials {
 }
 
 export async function openCredentials(
-  { auth, files, tls: tlsPaths, oidc: oidcConfig, egress }: SmsConfig,
+  { auth, files, tls: tlsPaths, oidc: oidcConfig, egress }: RegistryConfig,
   store: Pick<KeptRegistry, 'tokens' | 'tokenUses'>,
   log: ServiceLog,
 ): Promise<Credentials> {

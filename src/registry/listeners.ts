@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
 import { errorCode, errorText } from '../base/error-text.ts';
-import type { SmsConfig } from '../config/sms/sms-config.ts';
+import type { RegistryConfig } from '../config/registry/registry-config.ts';
 import type { BoundAddress, TlsMaterial } from '../server/http/bind.ts';
 import { writeEndpointFile } from '../server/http/endpoint-file.ts';
 import { startHttpServer } from '../server/http/http-server.ts';
@@ -29,7 +29,7 @@ interface Listener extends BoundAddress {
 
 /** Serves both protocols: on their ports, and for this user on sockets beside the data. Leaves word of where. */
 export async function openListeners(
-  { grpc: grpcAddress, http: httpAddress, files, limits }: SmsConfig,
+  { grpc: grpcAddress, http: httpAddress, files, limits }: RegistryConfig,
   tls: TlsMaterial | null,
   handlers: Handlers,
   gate: PeerGate,
@@ -84,7 +84,7 @@ export async function openListeners(
 
 /** Clients can be told the address; that there is no room for a file must not keep them from being served. */
 function leaveWord(
-  files: SmsConfig['files'],
+  files: RegistryConfig['files'],
   bound: { readonly grpc: BoundAddress; readonly http: BoundAddress },
   scheme: 'http' | 'https',
   log: ServiceLog,

@@ -1,6 +1,6 @@
 import { existsSync, renameSync } from 'node:fs';
 import { removeDatabase } from '../base/sqlite-file.ts';
-import type { EtcdConfig } from '../config/sms/etcd.ts';
+import type { EtcdConfig } from '../config/registry/etcd.ts';
 import { idOf, type StoreStamps } from '../server/records/record-kind.ts';
 import { beginInEtcd, type NewRegistry } from '../server/store/etcd/empty-etcd.ts';
 import { openEtcdStore } from '../server/store/etcd/etcd-store.ts';

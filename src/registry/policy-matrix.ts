@@ -13,7 +13,7 @@ import {
 } from '../agent/policy/walk.ts';
 import type { JsonObject } from '../base/json.ts';
 import { Turns } from '../base/turns.ts';
-import { checkTaskDocument } from '../config/task/schema.ts';
+import { checkTaskDocument } from '../config/task-document.ts';
 import type { ToolReport } from '../registry-client/tool-list-report.ts';
 import { initialSession, type SessionPolicy, type TaskPolicy } from '../runtime/port/policy-layers.ts';
 import type { McpServerRecord } from '../server/records/record.ts';

@@ -2,7 +2,7 @@ import { Code, ConnectError } from '@connectrpc/connect';
 import { ApprovalQueue } from '../agent/approvals/service/queue.ts';
 import { stopOfRun } from '../agent/policy/stops.ts';
 import { errorText } from '../base/error-text.ts';
-import type { SmsConfig } from '../config/sms/sms-config.ts';
+import type { RegistryConfig } from '../config/registry/registry-config.ts';
 import { noTrail, openSmsTrail, type SmsTrail } from '../server/audit/sms-trail.ts';
 import { egressOf } from '../server/egress/egress.ts';
 import { CallerLimits } from '../server/http/caller-limits.ts';
@@ -40,7 +40,7 @@ import { openSmsTasks } from './tasks/open-tasks.ts';
 export interface SmsDeps {
   readonly log: ServiceLog;
   /** Reads the config again, for what of it may change meanwhile. @throws ConfigError @default it stays as it is */
-  readonly readAgain?: () => SmsConfig;
+  readonly readAgain?: () => RegistryConfig;
   /** Only used where the config allows testing servers here. */
   readonly serverTest: Pick<ServerTestOptions, 'stateDir' | 'path' | 'secrets'>;
 }
@@ -67,7 +67,7 @@ export class DirectoryRefused extends Error {
 }
 
 /** Opens the store, loads the directory, and serves both protocols. */
-export async function startSms(config: SmsConfig, deps: SmsDeps): Promise<RunningSms> {
+export async function startSms(config: RegistryConfig, deps: SmsDeps): Promise<RunningSms> {
   const store = await openStore(config, deps.log);
   let trail = noTrail;
   let credentials: Credentials | null = null;
@@ -87,7 +87,7 @@ export async function startSms(config: SmsConfig, deps: SmsDeps): Promise<Runnin
 }
 
 async function serve(
-  config: SmsConfig,
+  config: RegistryConfig,
   deps: SmsDeps,
   kept: KeptRegistry,
   credentials: Credentials,
@@ -287,14 +287,14 @@ async function serve(
 }
 
 /** Loaded only where somebody collects traces or metrics. */
-async function openTelemetryOf({ telemetry }: SmsConfig, log: ServiceLog): Promise<Telemetry | null> {
+async function openTelemetryOf({ telemetry }: RegistryConfig, log: ServiceLog): Promise<Telemetry | null> {
   if (telemetry === null) return null;
   const { openTelemetry } = await import('../server/telemetry/telemetry.ts');
   return openTelemetry(telemetry, 'spear-sms', (message) => log('warn', 'telemetry', { message }));
 }
 
 /** What is stored is served also when the directory cannot be taken over: nodes depend on it. */
-async function firstLoad(reloader: DirectoryReloader, { strict }: SmsConfig, log: ServiceLog): Promise<void> {
+async function firstLoad(reloader: DirectoryReloader, { strict }: RegistryConfig, log: ServiceLog): Promise<void> {
   try {
     const { servers, profiles } = await reloader.reload(Caller.process('start'), { dryRun: false });
     const refusal = servers.refusal ?? profiles.refusal;

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { isLoopbackHost, parseListenAddress } from '../config/address.ts';
 import { ConfigError } from '../config/config-error.ts';
-import { isLoopbackHost, parseListenAddress } from '../config/sms/address.ts';
 import { fewConnections, startHttpServer } from '../server/http/http-server.ts';
 import { hostProblem } from '../server/http/origin-check.ts';
 import { createMetrics, type Metrics } from '../server/telemetry/metrics.ts';

@@ -6,7 +6,7 @@ import { type EffectiveSet, effectiveSet } from '../agent/policy/effective-set.t
 import { type ParsedTaskPolicy, parseTaskPolicy } from '../agent/policy/task-policy.ts';
 import { ConfigError } from '../config/config-error.ts';
 import { refuseUnknownKeys } from '../config/option-keys.ts';
-import { loadTaskConfig, type TaskConfig, taskLabel } from '../config/task/task-config.ts';
+import { loadTaskConfig, type TaskConfig, taskLabel } from '../config/task-config.ts';
 import type { ApprovalPort } from '../registry-client/approval-port.ts';
 import type { RegistryStatus } from '../registry-client/kind-cache.ts';
 import type { RegistryChange } from '../registry-client/snapshot.ts';

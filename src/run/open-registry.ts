@@ -6,7 +6,7 @@ import { toldWhile, untold, type Waiting } from '../base/waiting.ts';
 import { stateDirectory } from '../base/xdg-directories.ts';
 import { ConfigError } from '../config/config-error.ts';
 import { processEnvironment } from '../config/process-environment.ts';
-import type { SmsEndpoint, SmsEndpointOptions, SmsEndpointWords } from '../config/sms/client.ts';
+import type { RegistryEndpoint, RegistryEndpointOptions, RegistryEndpointWords } from '../config/registry/registry-endpoint.ts';
 import type { NodeApprovals } from '../registry-client/approval-port.ts';
 import { RegistryCache } from '../registry-client/cache.ts';
 import type { IdentityPort } from '../registry-client/identity-port.ts';
@@ -263,9 +263,9 @@ function ageText(ms: number): string {
 }
 
 export interface OpenSmsOptions {
-  readonly endpoint: SmsEndpointOptions;
+  readonly endpoint: RegistryEndpointOptions;
   /** What messages call the fields of `endpoint`. */
-  readonly words: SmsEndpointWords;
+  readonly words: RegistryEndpointWords;
   readonly maxStalenessMs: number | null;
   readonly onInvalidRecord: OnInvalidRecord;
   readonly onInvalidProfile: OnInvalidRecord;
@@ -300,24 +300,24 @@ export async function openSms({
 }: OpenSmsOptions): Promise<OpenedSms> {
   // gRPC is worth its loading time only to a run that uses it.
   const [
-    { findSmsNode, unprintedWarning },
+    { findRegistryForNode, unprintedWarning },
     { createRemoteSource },
     { failoverSource },
     { readSnapshotFile, snapshotPath },
     { keepSnapshot },
   ] = await Promise.all([
-    import('../config/sms/client.ts'),
+    import('../config/registry/registry-endpoint.ts'),
     import('../registry-client/remote-source.ts'),
     import('../registry-client/failover.ts'),
     import('../registry-client/snapshot-file.ts'),
     import('../registry-client/keep-snapshot.ts'),
   ]);
-  const { others, ...first } = findSmsNode(endpoint, processEnvironment, words);
+  const { others, ...first } = findRegistryForNode(endpoint, processEnvironment, words);
   const { address } = first;
   const warning = unprintedWarning(first, processEnvironment);
   if (warning !== null) told.say(warning);
   const { onInvalidRecord, onInvalidProfile } = told;
-  const remote = ({ url, socket, token, ca }: SmsEndpoint) =>
+  const remote = ({ url, socket, token, ca }: RegistryEndpoint) =>
     createRemoteSource({ address: url, socket, token, ca, onInvalidRecord, onInvalidProfile });
   const source = failoverSource([remote(first), ...others.map(remote)]);
   const directory = stateDirectory(processEnvironment);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { cacheDirectory, configDirectory, stateDirectory } from '../../src/base/xdg-directories.ts';
-import { componentCacheDirectory } from '../../src/config/cache-directory.ts';
+import { componentCacheDirectory } from '../../src/config/directories.ts';
 
 describe.each([
   ['what can be made again', cacheDirectory, 'XDG_CACHE_HOME', '.cache'],

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { appliedText } from '../../src/cli/read-records.ts';
 import { bounded } from '../../src/cli/say.ts';
-import { takeWarning, unprintedWarning } from '../../src/config/sms/client.ts';
+import { takeWarning, unprintedWarning } from '../../src/config/registry/registry-endpoint.ts';
 
 it('names few servers and counts many [cli.import-summary]', () => {
   expect(

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { UsageError } from '../../src/cli/exit-codes.ts';
 import { parseLimit } from '../../src/cli/run/flags.ts';
 import { ConfigError } from '../../src/config/config-error.ts';
-import { loadTaskConfig } from '../../src/config/task/task-config.ts';
+import { loadTaskConfig } from '../../src/config/task-config.ts';
 import { limitNames, limitSpecs } from '../../src/runtime/port/limits.ts';
 
 const load = (content: unknown) =>

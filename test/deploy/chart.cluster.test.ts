@@ -10,7 +10,7 @@ import { helm as helmEngine } from '../../scripts/engines/helm.ts';
 import { smsProgram } from '../../src/cli/sms/table.ts';
 import { spearletProgram } from '../../src/cli/spearlet/table.ts';
 import { loadHostConfig } from '../../src/config/host/host-config.ts';
-import { loadSmsConfig } from '../../src/config/sms/sms-config.ts';
+import { loadRegistryConfig } from '../../src/config/registry/registry-config.ts';
 import { parsed } from '../cli/parsed.ts';
 import { needsEngine, skipIfMissing } from '../support/needs.ts';
 
@@ -75,7 +75,7 @@ describe('the Helm chart', () => {
     writeFileSync(sms, named(made, 'ConfigMap', 'demo-spear-sms').data?.['sms.toml'] ?? '');
     const args: readonly string[] = container(made, 'demo-spear-sms').args;
     const flag = (name: string) => args.find((arg) => arg.startsWith(`--${name}=`))?.split('=')[1];
-    const { http, tls, allowedHosts, files } = loadSmsConfig({
+    const { http, tls, allowedHosts, files } = loadRegistryConfig({
       flags: {
         config: sms,
         http: flag('http'),

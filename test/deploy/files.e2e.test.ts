@@ -7,7 +7,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { spearletProgram } from '../../src/cli/spearlet/table.ts';
 import { loadHostConfig } from '../../src/config/host/host-config.ts';
-import { loadSmsConfig } from '../../src/config/sms/sms-config.ts';
+import { loadRegistryConfig } from '../../src/config/registry/registry-config.ts';
 import { parsed } from '../cli/parsed.ts';
 import { needsCommand, skipIfMissing } from '../support/needs.ts';
 
@@ -53,7 +53,7 @@ describe('the compose file', () => {
     expect((await loadHostConfig({ file: join(deploy, 'compose/node.toml'), env: {} })).node.tls).not.toBeNull();
     const args = compose.services.sms.command as string[];
     const flag = (name: string) => args.find((arg) => arg.startsWith(`--${name}=`))?.split('=')[1];
-    const sms = loadSmsConfig({
+    const sms = loadRegistryConfig({
       flags: {
         config: join(deploy, 'compose/sms.toml'),
         http: flag('http'),

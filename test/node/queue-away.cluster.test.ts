@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { loadSmsConfig } from '../../src/config/sms/sms-config.ts';
+import { loadRegistryConfig } from '../../src/config/registry/registry-config.ts';
 import type { RunRecord } from '../../src/server/records/run.ts';
 import { startTestSms, stopAll, temporaryDirectory } from '../registry/running-sms.ts';
 import { clearStreams } from '../server/queue/nats-clusters.ts';
@@ -82,7 +82,7 @@ describe('a node whose queue in NATS does not answer', () => {
 describe('a registry whose queue in NATS does not answer', () => {
   it('stays ready for nodes, and its readiness has the state of the queue [node.queue-away]', async () => {
     const flags = { queue: `nats://${member().address}` };
-    const { queue } = loadSmsConfig({ flags, env: { HOME: temporaryDirectory() } });
+    const { queue } = loadRegistryConfig({ flags, env: { HOME: temporaryDirectory() } });
     const sms = await startTestSms({ queue });
     const ready = async () => {
       const { status: code, body } = await sms.http('GET', '/readyz', { token: null });

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { ChatBackend } from '../../src/agent/chat/backend.ts';
-import type { NamespaceBudgets } from '../../src/config/host/node.ts';
+import type { NamespaceBudgets } from '../../src/config/node/node-config.ts';
 import { TokenBudgets } from '../../src/node/token-budgets.ts';
 import { EmbeddedQueue } from '../../src/server/queue/embedded/embedded-queue.ts';
 import type { TaskRevision } from '../../src/server/records/task.ts';

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { connect } from 'node:tls';
 import { afterEach, expect, it } from 'vitest';
-import { fixedToken, type ReadToken } from '../../src/config/sms/token.ts';
+import { fixedToken, type ReadToken } from '../../src/config/registry/registry-endpoint.ts';
 import { RegistryCache } from '../../src/registry-client/cache.ts';
 import { createRemoteSource } from '../../src/registry-client/remote-source.ts';
 import { selfSigned } from '../support/certificates.ts';

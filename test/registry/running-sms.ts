@@ -2,14 +2,14 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Agent, fetch, type Headers } from 'undici';
-import { loadSmsConfig, type SmsConfig } from '../../src/config/sms/sms-config.ts';
+import { loadRegistryConfig, type RegistryConfig } from '../../src/config/registry/registry-config.ts';
 import { type RunningSms, startSms } from '../../src/registry/sms.ts';
 import { createRemoteSource, type RemoteSource } from '../../src/registry-client/remote-source.ts';
 import { createSecretSource } from '../../src/server/secrets/secret-file.ts';
 
 export interface TestSms {
   readonly sms: RunningSms;
-  readonly config: SmsConfig;
+  readonly config: RegistryConfig;
   readonly adminToken: string;
   readonly nodeToken: string;
   /** Lines of its log, as they were given. */
@@ -19,7 +19,7 @@ export interface TestSms {
   /** A node's source on the gRPC side; closed with the rest. */
   source(token?: string): RemoteSource;
   /** Changes what its config says, for when it reads it again. */
-  reconfigure(change: Partial<SmsConfig>): void;
+  reconfigure(change: Partial<RegistryConfig>): void;
   /** Ends it and starts it again on the same data and the same ports. */
   restart(): Promise<void>;
 }
@@ -43,7 +43,7 @@ export interface Answer {
   readonly [field: string]: unknown;
 }
 
-export type ConfigChange = Partial<SmsConfig> & { readonly limit?: Partial<SmsConfig['limits']> };
+export type ConfigChange = Partial<RegistryConfig> & { readonly limit?: Partial<RegistryConfig['limits']> };
 
 const cleanups: (() => Promise<void> | void)[] = [];
 
@@ -65,11 +65,11 @@ export function temporaryDirectory(): string {
 /** A registry in this process, with everything real but the process boundary. */
 export async function startTestSms({ limit, ...change }: ConfigChange = {}, data?: string): Promise<TestSms> {
   const directory = data === undefined ? temporaryDirectory() : dirname(data);
-  const base = loadSmsConfig({
+  const base = loadRegistryConfig({
     flags: { grpc: '127.0.0.1:0', http: '127.0.0.1:0', data: data ?? join(directory, 'registry.db') },
     env: { HOME: directory },
   });
-  let config: SmsConfig = { ...base, limits: { ...base.limits, ...limit }, ...change };
+  let config: RegistryConfig = { ...base, limits: { ...base.limits, ...limit }, ...change };
   const logged: string[] = [];
   const start = () =>
     startSms(config, {

@@ -1,7 +1,7 @@
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { loadSmsConfig } from '../../src/config/sms/sms-config.ts';
+import { loadRegistryConfig } from '../../src/config/registry/registry-config.ts';
 import { foldLimits } from '../../src/server/audit/fold.ts';
 import { linesOf, verified } from '../server/audit/audit-samples.ts';
 import { type ConfigChange, fsRecord, startTestSms, stopAll, type TestSms, temporaryDirectory } from './running-sms.ts';
@@ -127,7 +127,7 @@ describe('the trail of a registry', () => {
     const config = join(folder, 'sms.toml');
     const load = (text: string) => {
       writeFileSync(config, text);
-      return loadSmsConfig({ flags: { config, data: join(folder, 'registry.db') }, env: {} }).audit;
+      return loadRegistryConfig({ flags: { config, data: join(folder, 'registry.db') }, env: {} }).audit;
     };
     expect(load('[audit]\nfile = "own.jsonl"\nkeep = 3\non_failure = "refuse"\n')).toMatchObject({
       file: join(folder, 'own.jsonl'),

@@ -1,6 +1,11 @@
 import type { JsonObject } from '../../base/json.ts';
-import type { ImagePlacement } from '../../config/host/image-placement.ts';
 import type { TimedRecord } from '../../runtime/durable/journal.ts';
+
+/**
+ * Where the model behind a backend accepts images of tool results: nowhere, in a user message that follows the results,
+ * or in the message of the result itself.
+ */
+export type ImagePlacement = 'none' | 'user_message' | 'tool_message';
 
 /** An OpenAI-compatible `/chat/completions` request: the backend adds nothing but what its transport needs. */
 export interface ChatRequest extends JsonObject {

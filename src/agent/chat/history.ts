@@ -1,7 +1,7 @@
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../base/json.ts';
-import type { ImagePlacement } from '../../config/host/image-placement.ts';
 import { checkParam, type NumberParam, numberParams } from '../../runtime/abi/chat-params.ts';
 import type { SessionDelta } from '../../runtime/port/port.ts';
+import type { ImagePlacement } from './backend.ts';
 import { toolError } from './error-body.ts';
 
 /** A tool that lives in the guest. */

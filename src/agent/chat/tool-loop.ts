@@ -1,9 +1,9 @@
 import { untilAborted } from '../../base/abort.ts';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../base/json.ts';
-import type { ImagePlacement } from '../../config/host/image-placement.ts';
 import { MAX_GUEST_TOOL_OUTPUT_BYTES, type NumberParam } from '../../runtime/abi/chat-params.ts';
 import { errno } from '../../runtime/abi/errno.ts';
 import { AnswerEvents } from './answer-events.ts';
+import type { ImagePlacement } from './backend.ts';
 import { BackendError, type ChatBackend, type ChatRequest } from './backend.ts';
 import { errorBody, toErrorBody, toolError } from './error-body.ts';
 import {

@@ -1,4 +1,4 @@
-import { unknownKey } from '../../base/unknown-key.ts';
+import { unknownKey } from '../../base/validation.ts';
 import type { OptionKeys } from '../../config/option-keys.ts';
 import type {
   ApprovalMode,

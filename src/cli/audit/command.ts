@@ -2,7 +2,7 @@ import { errorCode } from '../../base/error-text.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { loadHostConfig } from '../../config/host/host-config.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
-import { readKey } from '../../config/read-key.ts';
+import { readKey } from '../../config/secret-reference.ts';
 import { type AuditKey, auditKey } from '../../server/audit/key.ts';
 import { rotatedFiles } from '../../server/audit/rotation.ts';
 import type { Secret } from '../../server/secrets/secret.ts';

@@ -1,11 +1,11 @@
 import { resolve } from 'node:path';
 import { BackendSet } from '../../agent/chat/backends/open-backend.ts';
 import { profileOf } from '../../agent/policy/profile-checks.ts';
-import { componentCacheDirectory } from '../../config/cache-directory.ts';
 import { ConfigError } from '../../config/config-error.ts';
+import { componentCacheDirectory } from '../../config/directories.ts';
 import type { CompiledHostConfig } from '../../config/host/host-config.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
-import { findSmsAdmin, isOwnSmsServing } from '../../config/sms/client.ts';
+import { findRegistryAdmin, isOwnRegistryServing } from '../../config/registry/registry-endpoint.ts';
 import { withDefaultBackend } from '../../run/choose-backend.ts';
 import { compileLimits } from '../../runtime/port/limits.ts';
 import { describePrepared } from '../../runtime/wasm/describe-prepared.ts';
@@ -117,9 +117,9 @@ async function examineServers(
 /** Tokens of the registry whose admin API the environment names; only an admin can list them. */
 async function examineTokens({ registry, timeoutMs }: DoctorFlags, signal: AbortSignal): Promise<Finding[]> {
   const env = processEnvironment;
-  if (registry.sms === undefined || !(env.SPEAR_SMS || isOwnSmsServing(env))) return [];
+  if (registry.sms === undefined || !(env.SPEAR_SMS || isOwnRegistryServing(env))) return [];
   try {
-    const client = new ApiClient(findSmsAdmin({}, env), registryPeer, timeoutMs);
+    const client = new ApiClient(findRegistryAdmin({}, env), registryPeer, timeoutMs);
     const { value } = await client.request('GET', TOKENS_PATH, { signal });
     return [diagnoseTokens((value as unknown as { tokens: readonly ListedToken[] }).tokens)];
   } catch (error) {

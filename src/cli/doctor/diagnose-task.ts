@@ -3,7 +3,7 @@ import { parseTaskPolicy } from '../../agent/policy/task-policy.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { type CompiledHostConfig, loadHostConfig } from '../../config/host/host-config.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
-import { loadTaskConfig, type TaskConfig } from '../../config/task/task-config.ts';
+import { loadTaskConfig, type TaskConfig } from '../../config/task-config.ts';
 import { applyMcpParam } from '../../runtime/port/mcp-params.ts';
 import { initialSession, type SessionPolicy, type TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { DiagnosedPolicy } from './diagnose-tools.ts';

@@ -1,6 +1,6 @@
 import { loadHostConfig } from '../../config/host/host-config.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
-import { readKey } from '../../config/read-key.ts';
+import { readKey } from '../../config/secret-reference.ts';
 import { readSecretFile } from '../../server/secrets/secret-file.ts';
 import type { JournalKeyFlags } from './flags.ts';
 

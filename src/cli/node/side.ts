@@ -1,7 +1,7 @@
 import { visible } from '../../base/visible-text.ts';
-import { findNode } from '../../config/node/client.ts';
+import { findNode } from '../../config/node/node-endpoint.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
-import { findSmsAdmin, isOwnSmsServing, takeWarning } from '../../config/sms/client.ts';
+import { findRegistryAdmin, isOwnRegistryServing, takeWarning } from '../../config/registry/registry-endpoint.ts';
 import { DEFAULT_NAMESPACE } from '../../runtime/port/policy-layers.ts';
 import { ApiClient, nodePeer, RequestError, registryPeer } from '../api-client.ts';
 import { type FlagValues, flag, section, text } from '../command-table.ts';
@@ -45,7 +45,7 @@ function nodeSide({ node, ca, tokenFile, namespace }: SideFlags): Side {
 }
 
 function registrySide({ sms, ca, tokenFile, namespace }: SideFlags): Side {
-  const endpoint = findSmsAdmin({ sms, ca, tokenFile }, processEnvironment, smsWords);
+  const endpoint = findRegistryAdmin({ sms, ca, tokenFile }, processEnvironment, smsWords);
   const warning = takeWarning(endpoint, processEnvironment);
   if (warning !== null) process.stderr.write(`spear: ${visible(warning)}\n`);
   return { client: new ApiClient(endpoint, registryPeer), namespace };
@@ -54,7 +54,7 @@ function registrySide({ sms, ca, tokenFile, namespace }: SideFlags): Side {
 function isRegistryMeant({ sms, node }: SideFlags): boolean {
   if (sms !== undefined || node !== undefined) return sms !== undefined;
   if (processEnvironment.SPEAR_SMS) return true;
-  return !processEnvironment.SPEAR_NODE && isOwnSmsServing(processEnvironment);
+  return !processEnvironment.SPEAR_NODE && isOwnRegistryServing(processEnvironment);
 }
 
 const ADDRESS = 'HOST:PORT or URL of its HTTP side, or unix:PATH of its socket';

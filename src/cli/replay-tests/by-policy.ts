@@ -17,7 +17,7 @@ import { cutText } from '../../base/cut-text.ts';
 import { errorCode } from '../../base/error-text.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
 import { ConfigError } from '../../config/config-error.ts';
-import { loadTaskConfig } from '../../config/task/task-config.ts';
+import { loadTaskConfig } from '../../config/task-config.ts';
 import { openRunRegistry } from '../../run/open-registry.ts';
 import { libraryWords } from '../../run/run-options.ts';
 import type {

@@ -1,5 +1,5 @@
 import { visible } from '../../base/visible-text.ts';
-import { componentCacheDirectory } from '../../config/cache-directory.ts';
+import { componentCacheDirectory } from '../../config/directories.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import type { Call } from '../command-table.ts';
 import { exitCodes, spearExitCodes, UsageError } from '../exit-codes.ts';

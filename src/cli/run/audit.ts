@@ -1,5 +1,5 @@
 import { errorCode } from '../../base/error-text.ts';
-import type { CompiledAudit } from '../../config/host/audit.ts';
+import type { CompiledAudit } from '../../config/audit.ts';
 import { type AuditSink, noAudit } from '../../server/audit/event.ts';
 import { UsageError } from '../exit-codes.ts';
 import type { AuditFlags } from './flags.ts';

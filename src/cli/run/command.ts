@@ -1,7 +1,7 @@
 import { dirname, resolve } from 'node:path';
 import { BackendError, type ChatBackend } from '../../agent/chat/backend.ts';
 import { ConfigError } from '../../config/config-error.ts';
-import { loadTaskConfig } from '../../config/task/task-config.ts';
+import { loadTaskConfig } from '../../config/task-config.ts';
 import type { McpLogEntry } from '../../run/registry-servers.ts';
 import type { RunResult } from '../../run/run-guest.ts';
 import type { TaskOptions, TaskRunOptions } from '../../run/run-options.ts';

@@ -1,6 +1,6 @@
 import { didYouMean } from '../../base/nearest-key.ts';
 import { splitOnce } from '../../base/split-once.ts';
-import { argumentForms, auditLimitSpecs } from '../../config/host/audit.ts';
+import { argumentForms, auditLimitSpecs } from '../../config/audit.ts';
 import { parseStreamAddress, type StreamAddress } from '../../run/streams/stream-listener.ts';
 import { journalSyncs } from '../../runtime/durable/journal.ts';
 import { type LimitName, limitNames, limitProblem } from '../../runtime/port/limits.ts';

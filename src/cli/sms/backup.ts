@@ -2,9 +2,9 @@ import { existsSync } from 'node:fs';
 import { type IncomingMessage, request } from 'node:http';
 import { resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { connectLocalSocket } from '../../config/sms/local-socket.ts';
-import type { SmsConfig } from '../../config/sms/sms-config.ts';
-import { tokenOfOwnRegistry } from '../../config/sms/token.ts';
+import { connectLocalSocket } from '../../config/local-socket.ts';
+import type { RegistryConfig } from '../../config/registry/registry-config.ts';
+import { tokenOfOwnRegistry } from '../../config/registry/registry-endpoint.ts';
 import { restoreSqliteStore } from '../../server/store/sqlite-backup.ts';
 import { openSqliteStore } from '../../server/store/sqlite-store.ts';
 import { writeWhole } from '../write-whole.ts';
@@ -12,7 +12,7 @@ import { writeWhole } from '../write-whole.ts';
 const BACKUP_TIMEOUT_MS = 10 * 60_000;
 
 /** Copies the registry, through the process that serves it if there is one. Returns a message. */
-export async function backupRegistry(config: SmsConfig, file: string): Promise<string> {
+export async function backupRegistry(config: RegistryConfig, file: string): Promise<string> {
   const target = resolve(file);
   const response = await askForBackup(config);
   if (response !== null) {
@@ -29,13 +29,13 @@ export async function backupRegistry(config: SmsConfig, file: string): Promise<s
   return `backup of ${config.files.data} written to ${file}`;
 }
 
-export async function restoreRegistry(config: SmsConfig, file: string): Promise<string> {
+export async function restoreRegistry(config: RegistryConfig, file: string): Promise<string> {
   await restoreSqliteStore(resolve(file), config.files.data);
   return `${config.files.data} restored from ${file}; it has a new epoch, so nodes fetch all data again`;
 }
 
 /** Null: no process serves this data. */
-async function askForBackup({ auth, files }: SmsConfig): Promise<IncomingMessage | null> {
+async function askForBackup({ auth, files }: RegistryConfig): Promise<IncomingMessage | null> {
   if (!existsSync(files.httpSocket)) return null;
   const token = auth ? tokenOfOwnRegistry(files.adminToken)() : null;
   const response = await new Promise<IncomingMessage | null>((resolveWith, reject) => {

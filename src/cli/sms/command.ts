@@ -4,7 +4,7 @@ import { errorText } from '../../base/error-text.ts';
 import { stateDirectory } from '../../base/xdg-directories.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
-import { loadSmsConfig, type SmsConfig, type SmsFlags } from '../../config/sms/sms-config.ts';
+import { loadRegistryConfig, type RegistryConfig, type RegistryConfigFlags } from '../../config/registry/registry-config.ts';
 import { DirectoryRefused, type RunningSms, startSms } from '../../registry/sms.ts';
 import { openServiceLog, type ServiceLog } from '../../server/log/service-log.ts';
 import { profileKind } from '../../server/records/profile-kind.ts';
@@ -48,7 +48,7 @@ export const migrateTo = reporting<StoreFlags & { readonly from: string; readonl
   },
 );
 
-function copying(verb: string, copy: (config: SmsConfig, file: string) => Promise<string>): Run<StoreFlags> {
+function copying(verb: string, copy: (config: RegistryConfig, file: string) => Promise<string>): Run<StoreFlags> {
   return reporting(async ({ flags, args: [file = ''], program }) => {
     const config = loadConfig(flags);
     if (config.etcd !== null) {
@@ -59,10 +59,10 @@ function copying(verb: string, copy: (config: SmsConfig, file: string) => Promis
   });
 }
 
-type ConfigFlags = Partial<Omit<ServeFlags, 'dryRun' | 'mcpRegistryDir' | 'mcpDir'>> & Pick<SmsFlags, 'registryDir'>;
+type ConfigFlags = Partial<Omit<ServeFlags, 'dryRun' | 'mcpRegistryDir' | 'mcpDir'>> & Pick<RegistryConfigFlags, 'registryDir'>;
 
 /** An absent boolean flag leaves the decision to the variable and the config file. */
-const smsFlags = (flags: ConfigFlags): SmsFlags => ({
+const smsFlags = (flags: ConfigFlags): RegistryConfigFlags => ({
   ...flags,
   strict: flags.strict || undefined,
   allowMassRemoval: flags.allowMassRemoval || undefined,
@@ -70,7 +70,7 @@ const smsFlags = (flags: ConfigFlags): SmsFlags => ({
   allowPlaintextBeyondLoopback: flags.allowPlaintextBeyondLoopback || undefined,
 });
 
-const loadConfig = (flags: ConfigFlags) => loadSmsConfig({ flags: smsFlags(flags), env: processEnvironment });
+const loadConfig = (flags: ConfigFlags) => loadRegistryConfig({ flags: smsFlags(flags), env: processEnvironment });
 
 /** Prints errors that are not about usage or config, and maps them to exit codes. */
 function reporting<Flags>(run: Run<Flags>): Run<Flags> {
@@ -85,7 +85,7 @@ function reporting<Flags>(run: Run<Flags>): Run<Flags> {
   };
 }
 
-async function serve(config: SmsConfig, readAgain: () => SmsConfig): Promise<number> {
+async function serve(config: RegistryConfig, readAgain: () => RegistryConfig): Promise<number> {
   const log = openServiceLog();
   const sms = await startSms(config, {
     log,
@@ -131,7 +131,7 @@ function untilSignalled(sms: RunningSms, log: ServiceLog): Promise<void> {
   });
 }
 
-async function dryRun(config: SmsConfig, output: ProgramOutput): Promise<number> {
+async function dryRun(config: RegistryConfig, output: ProgramOutput): Promise<number> {
   if (config.registryDir === null) throw new UsageError('--dry-run needs --mcp-registry-dir');
   // Do not create a registry only to look at it.
   const kept = config.etcd !== null || existsSync(config.files.data) ? await openStore(config, openServiceLog()) : null;

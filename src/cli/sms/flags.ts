@@ -1,4 +1,4 @@
-import { DEFAULT_GRPC_ADDRESS, DEFAULT_HTTP_ADDRESS } from '../../config/sms/address.ts';
+import { DEFAULT_GRPC_ADDRESS, DEFAULT_HTTP_ADDRESS } from '../../config/address.ts';
 import { flag, text } from '../command-table.ts';
 
 /** Where the data of a registry are; each is also a variable and a config field. */

@@ -1,5 +1,5 @@
 import { processEnvironment } from '../../config/process-environment.ts';
-import { findSmsAdmin, takeWarning } from '../../config/sms/client.ts';
+import { findRegistryAdmin, takeWarning } from '../../config/registry/registry-endpoint.ts';
 import { ApiClient, registryPeer } from '../api-client.ts';
 import type { FlagValues, Run } from '../command-table.ts';
 import { UsageError } from '../exit-codes.ts';
@@ -16,7 +16,7 @@ export function withRegistry<Flags>(run: SpearCommand<Flags>): Run<Flags & FlagV
       throw new UsageError('--token and --token-file cannot be combined');
     }
     const output = outputOf(program.name);
-    const endpoint = findSmsAdmin(flags, processEnvironment, smsWords);
+    const endpoint = findRegistryAdmin(flags, processEnvironment, smsWords);
     const warning = takeWarning(endpoint, processEnvironment);
     if (warning !== null) output.say(warning);
     const client = new ApiClient(endpoint, registryPeer, flags.timeoutMs);

@@ -1,8 +1,8 @@
 import { resolve } from 'node:path';
 import { errorText } from '../../base/error-text.ts';
 import { ConfigError } from '../../config/config-error.ts';
+import { defaultNodeDirectory } from '../../config/directories.ts';
 import { loadHostConfig } from '../../config/host/host-config.ts';
-import { defaultNodeDirectory } from '../../config/node/paths.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import { type RunningSpearlet, startSpearlet, TasksRefused } from '../../node/spearlet.ts';
 import { openServiceLog, type ServiceLog } from '../../server/log/service-log.ts';

@@ -1,5 +1,5 @@
-import { DEFAULT_NODE_ADDRESS } from '../../config/host/node.ts';
-import { nodeLimitSpecs } from '../../config/host/node-limits.ts';
+import { nodeLimitSpecs } from '../../config/limits.ts';
+import { DEFAULT_NODE_ADDRESS } from '../../config/node/node-config.ts';
 import { flag, number, text } from '../command-table.ts';
 
 const { min, max, default: slots } = nodeLimitSpecs.slots;

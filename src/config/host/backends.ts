@@ -1,31 +1,80 @@
 import { resolve } from 'node:path';
+import type { z } from 'zod';
 import { isHeaderValue } from '../../base/http-header.ts';
-import { isSecretReference, resolveSecret, Secret, SecretError } from '../../server/secrets/secret.ts';
+import {
+  isSecretReference,
+  resolveSecret,
+  Secret,
+  SecretError,
+  type SecretSources,
+} from '../../server/secrets/secret.ts';
 import { ConfigError } from '../config-error.ts';
-import type { ConfigFile, ReadTextFile } from '../config-file.ts';
-import { headerSecret } from '../header-secret.ts';
-import { backendUrlComplaint } from './http.ts';
-import type { ImagePlacement } from './image-placement.ts';
-import { backendLimitSpecs } from './limits.ts';
-import type { BackendTable, OpenAiBackendTable } from './schema.ts';
+import type { ConfigFile } from '../config-file.ts';
+import type { SchemaKit } from '../document.ts';
+import { backendUrlComplaint, headerNameComplaint, headerSecret } from '../http-settings.ts';
+import { backendLimitSpecs } from '../limits.ts';
+import { secretSourcesOf } from '../secret-reference.ts';
 
 export const OPENAI_DEFAULT_BASE_URL = 'https://api.openai.com/v1';
+
+const BACKEND_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
+
+/** Where a backend puts images of tool results: nowhere, in a user message after the results, or in the result. */
+export const imageOptions = ['none', 'user_message', 'tool_message'] as const;
+
+const openAiTable = ({ z, strictTable, limitFields, nonEmpty, secretReference }: SchemaKit) => {
+  const validBy = (complaintOf: (text: string) => string | undefined) =>
+    z.string().superRefine((text, context) => {
+      const message = complaintOf(text);
+      if (message !== undefined) context.addIssue({ code: 'custom', message });
+    });
+  return strictTable({
+    kind: z.literal('openai'),
+    base_url: validBy(backendUrlComplaint),
+    model: nonEmpty,
+    images: z.enum(imageOptions).optional(),
+    api_key: secretReference.optional(),
+    ...limitFields(backendLimitSpecs),
+    headers: z.record(validBy(headerNameComplaint), z.string()).optional(),
+  });
+};
+
+const backendTable = (kit: SchemaKit) => {
+  const { z, strictTable, nonEmpty } = kit;
+  const scripted = strictTable({ kind: z.literal('scripted'), script: nonEmpty });
+  return z.discriminatedUnion('kind', [openAiTable(kit), scripted, strictTable({ kind: z.literal('stub') })]);
+};
+
+/** `[backends]`: tables by name. */
+export const backendsTable = (kit: SchemaKit) =>
+  kit.z.record(
+    kit.z
+      .string()
+      .regex(
+        BACKEND_NAME,
+        'a backend name has up to 64 letters, digits, "_", "." and "-", and starts with a letter or digit',
+      ),
+    backendTable(kit),
+  );
+
+type BackendTable = z.infer<ReturnType<typeof backendTable>>;
+type OpenAiTable = z.infer<ReturnType<typeof openAiTable>>;
 
 export interface CompiledOpenAiBackend {
   readonly kind: 'openai';
   readonly name: string;
   readonly baseUrl: string;
   readonly model: string | undefined;
-  readonly images: ImagePlacement;
-  /** Read when it is first asked for, as the headers are: a key that a run does not use is never looked at. */
+  readonly images: (typeof imageOptions)[number];
+  /** Read on first use, like the headers: the key of an unused backend is never read. */
   readonly apiKey: Secret | undefined;
-  /** Further headers of every request; their values are treated as secrets. */
+  /** Additional headers of every request; their values are treated as secrets. */
   readonly headers: ReadonlyMap<string, Secret>;
   readonly timeoutMs: number;
   readonly connectTimeoutMs: number;
   readonly maxRetries: number;
   readonly maxResponseBytes: number;
-  /** Why it cannot be used here (a key that is not set). Only a run that asks for this backend fails by it. */
+  /** Why the backend is unusable here, such as an unset key. Fails only the runs that use this backend. */
   readonly problem: string | undefined;
 }
 
@@ -43,18 +92,12 @@ export interface CompiledStubBackend {
 
 export type CompiledBackend = CompiledOpenAiBackend | CompiledScriptedBackend | CompiledStubBackend;
 
-export interface BackendSources {
-  env: NodeJS.ProcessEnv;
-  /** Reads what a `file:` reference names. */
-  readSecret: ReadTextFile;
-}
-
-/** The backend of one `[backends.<name>]` table. */
+/** Compiles one `[backends.<name>]` table. */
 export function compileBackend(
   name: string,
   table: BackendTable,
   file: ConfigFile,
-  sources: BackendSources,
+  sources: SecretSources,
 ): CompiledBackend {
   switch (table.kind) {
     case 'openai':
@@ -66,7 +109,7 @@ export function compileBackend(
   }
 }
 
-/** What OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL alone define, or the stub. */
+/** The backend that OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL define, else the stub. */
 export function backendOfEnvironment(env: NodeJS.ProcessEnv): CompiledBackend {
   if (!env.OPENAI_API_KEY && !env.OPENAI_BASE_URL) return Object.freeze({ kind: 'stub', name: 'stub' });
   const baseUrl = env.OPENAI_BASE_URL || OPENAI_DEFAULT_BASE_URL;
@@ -92,11 +135,11 @@ export function backendOfEnvironment(env: NodeJS.ProcessEnv): CompiledBackend {
 
 function compileOpenAi(
   name: string,
-  table: OpenAiBackendTable,
+  table: OpenAiTable,
   file: ConfigFile,
-  sources: BackendSources,
+  sources: SecretSources,
 ): CompiledOpenAiBackend {
-  refuseDoubleHeaders(name, table, file);
+  rejectDuplicateHeaders(name, table, file);
   let resolved: ResolvedSecrets | undefined;
   const secrets = () => {
     resolved ??= resolveSecrets(name, table, file, sources);
@@ -126,13 +169,8 @@ function compileOpenAi(
 
 type ResolvedSecrets = Pick<CompiledOpenAiBackend, 'apiKey' | 'headers' | 'problem'>;
 
-function resolveSecrets(
-  name: string,
-  table: OpenAiBackendTable,
-  file: ConfigFile,
-  sources: BackendSources,
-): ResolvedSecrets {
-  const read = { env: sources.env, readFile: (path: string) => sources.readSecret(resolve(file.folder, path)) };
+function resolveSecrets(name: string, table: OpenAiTable, file: ConfigFile, sources: SecretSources): ResolvedSecrets {
+  const read = secretSourcesOf(file, sources);
   const problems: string[] = [];
   const secretOf = (field: string, value: string, literal: (text: string) => Secret): Secret | undefined => {
     try {
@@ -157,7 +195,7 @@ function resolveSecrets(
   return { apiKey, headers, problem: problems.length === 0 ? undefined : problems.join('\n') };
 }
 
-function refuseDoubleHeaders(name: string, table: OpenAiBackendTable, file: ConfigFile): void {
+function rejectDuplicateHeaders(name: string, table: OpenAiTable, file: ConfigFile): void {
   const seen = new Set<string>();
   for (const header of Object.keys(table.headers ?? {})) {
     const lowerCase = header.toLowerCase();

@@ -1,19 +1,19 @@
+import type { z } from 'zod';
 import { didYouMean } from '../../base/nearest-key.ts';
-import type { StdioPolicy } from '../../server/records/record.ts';
-import type { SecretSources } from '../../server/secrets/secret.ts';
+import { type StdioPolicy, stdioPolicies } from '../../server/records/record.ts';
+import type { Secret, SecretSources } from '../../server/secrets/secret.ts';
 import { readSecretFile } from '../../server/secrets/secret-file.ts';
-import { isCollectorNamed, telemetryKeyVariables } from '../collector-named.ts';
+import { auditTable, type CompiledAudit, compileAudit } from '../audit.ts';
 import { ConfigError } from '../config-error.ts';
 import { type ConfigFile, findConfigFile, type ReadTextFile, readTextFile } from '../config-file.ts';
-import { type CompiledEgress, compileEgress } from '../egress.ts';
-import { type CompiledNats, compileNats } from '../nats.ts';
-import type { CompiledTelemetry } from '../telemetry.ts';
-import { type CompiledAudit, compileAudit } from './audit.ts';
-import { backendOfEnvironment, type CompiledBackend, compileBackend } from './backends.ts';
-import { type CompiledJournalTable, compileJournalTable } from './journal.ts';
-import { type CompiledNode, compileNode } from './node.ts';
+import type { SchemaKit } from '../document.ts';
+import { type CompiledEgress, compileEgress, egressTable } from '../egress.ts';
+import { type CompiledNats, compileNats, natsTable } from '../nats.ts';
+import { type CompiledNode, compileNode, nodeTable } from '../node/node-config.ts';
+import { type ConfigOrigin, readKey, secretSourcesOf } from '../secret-reference.ts';
+import { type CompiledTelemetry, compileTelemetry, telemetryKeyVariables, telemetryTable } from '../telemetry.ts';
+import { backendOfEnvironment, backendsTable, type CompiledBackend, compileBackend } from './backends.ts';
 import { type CompiledProxy, compileProxy, NO_PROXY } from './proxy.ts';
-import type { HostDocument } from './schema.ts';
 
 export type { CompiledEgress } from '../egress.ts';
 export type {
@@ -36,25 +36,57 @@ export interface HostConfigOptions {
 
 const DEFAULT_FIRST_SNAPSHOT_MS = 5_000;
 
-/** What records of a registry that others write to may use of this node. */
+/** `[mcp]`: resources of this host that server records may refer to, and the maximum age of its registry copy. */
+const mcpTable = ({ z, strictTable, nonEmpty }: SchemaKit) =>
+  strictTable({
+    allow_env: z.array(nonEmpty).optional(),
+    allow_files: z.array(z.string().startsWith('/', 'must be an absolute path')).optional(),
+    max_staleness_ms: z.int().min(1000).optional(),
+    first_snapshot_ms: z.int().min(0).max(600_000).optional(),
+    stdio: z.enum(stdioPolicies).optional(),
+    approval_rules: z.array(z.unknown()).optional(), // checked by agent/policy
+  });
+
+/** The host's config file. A new top-level table is one entry here and one step in {@link loadHostConfig}. */
+const hostDocument = (kit: SchemaKit) =>
+  kit.strictTable({
+    default_backend: kit.nonEmpty.optional(),
+    backends: backendsTable(kit).optional(),
+    mcp: mcpTable(kit).optional(),
+    egress: egressTable(kit).optional(),
+    audit: auditTable(kit).optional(),
+    journal: kit.strictTable({ key: kit.secretReference.optional() }).optional(),
+    node: nodeTable(kit).optional(),
+    telemetry: telemetryTable(kit).optional(),
+    nats: natsTable(kit).optional(),
+  });
+
+type HostDocument = z.infer<ReturnType<typeof hostDocument>>;
+
+/** `[mcp]`: limits on records of a registry that other users write to. */
 export interface CompiledNodeMcp {
-  /** Variables besides MCP_*. @default none */
+  /** Environment variables besides MCP_* that records may refer to. @default none */
   readonly allowEnv: readonly string[];
-  /** Absolute paths, directories with a slash at their end. @default none */
+  /** Absolute paths that records may refer to; a directory ends with a slash. @default none */
   readonly allowFiles: readonly string[];
-  /** A copy of the registry that nothing confirmed for longer is refused. @default null, never */
+  /** Maximum time since the registry confirmed the local copy; an older copy is not used. @default null, unlimited */
   readonly maxStalenessMs: number | null;
-  /** How long a run waits for the registry before it goes on with what earlier runs knew, or without. @default 5 s */
+  /** How long a run waits for the registry before it continues with the cached records, or with none. @default 5 s */
   readonly firstSnapshotMs: number;
-  /** @default null: `allow` for the user's own files, `sandboxed` for a registry that others write to */
+  /** @default null: `allow` for the user's own files, `sandboxed` for a registry that other users write to */
   readonly stdio: StdioPolicy | null;
-  /** Rules about calls of tools, as they are written; policy/approval-rules-parse.ts reads them. @default none */
+  /** Unchecked approval rules; agent/policy/approval-rules-parse.ts checks them. @default none */
   readonly approvalRules: readonly unknown[];
+}
+
+export interface CompiledJournal {
+  /** Reads the key when a journal is opened; null: no key. @throws ConfigError */
+  readonly key: (() => Secret) | null;
 }
 
 /** The host's configuration, read and checked once. */
 export interface CompiledHostConfig {
-  /** The file it came from, in the user's spelling; undefined when the environment alone defined it. */
+  /** Path of the config file as the user wrote it; undefined: the environment alone defined the configuration. */
   readonly file: string | undefined;
   readonly backends: ReadonlyMap<string, CompiledBackend>;
   /** A key of `backends`. */
@@ -63,22 +95,23 @@ export interface CompiledHostConfig {
   readonly mcp: CompiledNodeMcp;
   readonly egress: CompiledEgress;
   readonly audit: CompiledAudit;
-  readonly journal: CompiledJournalTable;
-  /** What a `spearlet` of this config is; nothing else looks at it. */
+  readonly journal: CompiledJournal;
+  /** Settings of a node (`spearlet`); no other program uses them. */
   readonly node: CompiledNode;
-  /** Where traces and metrics go; null: nowhere. */
+  /** Export of traces and metrics; null: none. */
   readonly telemetry: CompiledTelemetry | null;
-  /** How the queue of a cluster is reached, where a node has one. */
+  /** Connection to the queue of a cluster, if the node has one. */
   readonly nats: CompiledNats;
-  /** Names of the variables that hold keys of models, of the trail, of journals, of collectors and of queues. No record may refer to them. */
+  /** Variables with keys of models, audit logs, journals, collectors and queues. Records must not refer to them. */
   readonly keyVariables: readonly string[];
 }
 
 export async function loadHostConfig(options: HostConfigOptions): Promise<CompiledHostConfig> {
   const { env, readFile = readTextFile, readSecret = options.readFile ?? readSecretFile } = options;
   const file = findConfigFile(options.file, { variable: 'SPEAR_CONFIG', name: 'config.toml' }, env, readFile);
-  const document = file === undefined ? {} : await parse(file);
-  const backends = compileBackends(document, file, { env, readSecret });
+  const document = file === undefined ? {} : await readHostFile(file);
+  const sources = { env, readFile: readSecret };
+  const backends = compileBackends(document, file, sources);
   return Object.freeze({
     file: file?.path,
     backends,
@@ -92,37 +125,33 @@ export async function loadHostConfig(options: HostConfigOptions): Promise<Compil
       approvalRules: document.mcp?.approval_rules ?? [],
     }),
     egress: compileEgress(document.egress),
-    audit: compileAudit(document.audit, file, { env, readFile: readSecret }),
-    journal: compileJournalTable(document.journal, file, { env, readFile: readSecret }),
+    audit: compileAudit(document.audit, file, sources),
+    journal: compileJournal(document.journal, file, sources),
     node: compileNode(document.node, file?.folder ?? '.'),
-    telemetry: await compileTelemetry(document, file, { env, readFile: readSecret }),
-    nats: compileNats(document.nats, file, { env, readFile: readSecret }),
+    telemetry: compileTelemetry(document.telemetry, file, sources),
+    nats: compileNats(document.nats, file, sources),
     keyVariables: Object.freeze(keyVariables(document)),
     // A proxy variable that nothing uses must not keep an offline run from starting.
     proxy: [...backends.values()].some((backend) => backend.kind === 'openai') ? compileProxy(env) : NO_PROXY,
   });
 }
 
-// The parser and the schema cost more start-up time than everything else here: only who has a file pays.
-async function parse(file: ConfigFile): Promise<HostDocument> {
-  const [{ readTomlFile }, { checkHostDocument }] = await Promise.all([import('../toml.ts'), import('./schema.ts')]);
-  return readTomlFile(file, checkHostDocument);
+// Loading the TOML parser and zod dominates the start-up time of a config, so only a process with a file does.
+async function readHostFile(file: ConfigFile): Promise<HostDocument> {
+  const { readDocument, schemaKit } = await import('../document.ts');
+  return readDocument(file, hostDocument(schemaKit));
 }
 
-/** Loaded only where a collector is named. */
-async function compileTelemetry(
-  { telemetry }: HostDocument,
-  file: ConfigFile | undefined,
-  sources: SecretSources,
-): Promise<CompiledTelemetry | null> {
-  if (!isCollectorNamed(telemetry, sources.env)) return null;
-  return (await import('../telemetry.ts')).compileTelemetry(telemetry, file, sources);
+function compileJournal(table: HostDocument['journal'], file: ConfigOrigin, sources: SecretSources): CompiledJournal {
+  const { key } = table ?? {};
+  const read = secretSourcesOf(file, sources);
+  return Object.freeze({ key: key === undefined ? null : () => readKey(key, `${file?.path}: journal.key`, read) });
 }
 
 function compileBackends(
   document: HostDocument,
   file: ConfigFile | undefined,
-  sources: { env: NodeJS.ProcessEnv; readSecret: ReadTextFile },
+  sources: SecretSources,
 ): ReadonlyMap<string, CompiledBackend> {
   const tables = Object.entries(document.backends ?? {});
   if (file === undefined || tables.length === 0) {

@@ -2,36 +2,34 @@ import { isHeaderValue } from '../../base/http-header.ts';
 import type { Waiting } from '../../base/waiting.ts';
 import { Secret } from '../../server/secrets/secret.ts';
 import { ConfigError } from '../config-error.ts';
-import { headerSecret } from '../header-secret.ts';
+import { backendUrlComplaint, headerNameComplaint, headerSecret } from '../http-settings.ts';
+import { type BackendLimitName, backendLimitSpecs } from '../limits.ts';
 import { type OptionKeys, refuseUnknownKeys } from '../option-keys.ts';
-import { type CompiledOpenAiBackend, OPENAI_DEFAULT_BASE_URL } from './backends.ts';
-import { backendUrlComplaint, headerNameComplaint } from './http.ts';
-import { type ImagePlacement, imagePlacements } from './image-placement.ts';
-import { type BackendLimitName, backendLimitSpecs } from './limits.ts';
+import { type CompiledOpenAiBackend, imageOptions, OPENAI_DEFAULT_BASE_URL } from './backends.ts';
 
-/** A model behind an OpenAI-compatible API, as a program names it. */
+/** Options of an OpenAI-compatible backend, given by a program. */
 export interface OpenAiOptions {
-  /** Its name; shown to guests as `_spear.backend`. @default 'openai' */
+  /** Name of the backend; guests see it as `_spear.backend`. @default 'openai' */
   readonly name?: string | undefined;
-  /** What `/chat/completions` is appended to. @default https://api.openai.com/v1 */
+  /** Base URL, to which `/chat/completions` is appended. @default https://api.openai.com/v1 */
   readonly baseUrl?: string | undefined;
-  /** The key itself. It is redacted from everything that leaves the process. @default none is sent */
+  /** API key. It is redacted from all output of the process. @default none */
   readonly apiKey?: string | undefined;
-  /** The model of sessions that name none. @default none */
+  /** Model of sessions that name none. @default none */
   readonly model?: string | undefined;
-  /** Where its model takes images of tool results. @default 'none' */
-  readonly images?: ImagePlacement | undefined;
-  /** Further headers of every request. @default none */
+  /** Where the model accepts images of tool results. @default 'none' */
+  readonly images?: CompiledOpenAiBackend['images'] | undefined;
+  /** Additional headers of every request. @default none */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Told when an answer, or another try, is waited for. @default nobody is */
+  /** Notified when the backend waits for a response or a retry. @default none */
   readonly waiting?: Waiting | undefined;
-  /** Deadline of one request, its retries included. @default 600000 */
+  /** Deadline of one request, including retries. @default 600000 */
   readonly timeoutMs?: number | undefined;
-  /** Deadline of opening a connection. @default 10000 */
+  /** Timeout for opening a connection. @default 10000 */
   readonly connectTimeoutMs?: number | undefined;
-  /** Tries after the first on 429, 502, 503, 504 and connection errors. @default 3 */
+  /** Retries on 429, 502, 503, 504 and connection errors. @default 3 */
   readonly maxRetries?: number | undefined;
-  /** Largest answer that is read. @default 33554432 */
+  /** Maximum size of a response in bytes. @default 33554432 */
   readonly maxResponseBytes?: number | undefined;
 }
 
@@ -57,7 +55,7 @@ export function compileOpenAiOptions(options: OpenAiOptions): CompiledOpenAiBack
   if (complaint !== undefined) throw wrong('baseUrl', complaint);
   if (apiKey === '') throw wrong('apiKey', 'is empty; omit it if no key is needed');
   if (apiKey !== undefined && !isHeaderValue(apiKey)) throw wrong('apiKey', UNFIT);
-  if (!imagePlacements.includes(images)) throw wrong('images', `expected one of ${imagePlacements.join(', ')}`);
+  if (!imageOptions.includes(images)) throw wrong('images', `expected one of ${imageOptions.join(', ')}`);
   return Object.freeze({
     kind: 'openai',
     name,

@@ -1,11 +1,11 @@
 import { Secret } from '../../server/secrets/secret.ts';
 import { ConfigError } from '../config-error.ts';
 
-/** The proxies of HTTP_PROXY, HTTPS_PROXY and NO_PROXY. Their addresses may hold a password, so they are secrets. */
+/** HTTP_PROXY, HTTPS_PROXY and NO_PROXY. Proxy addresses may contain a password, so they are secrets. */
 export interface CompiledProxy {
   readonly http: Secret | undefined;
   readonly https: Secret | undefined;
-  /** The list of NO_PROXY as it was given; empty when there is none. */
+  /** NO_PROXY as given; empty: none. */
   readonly noProxy: string;
 }
 
@@ -30,7 +30,7 @@ function proxyAddress(env: NodeJS.ProcessEnv, upperName: string): Secret | undef
       `${found.name}: the proxy must be an http:// or https:// url, such as http://proxy.example:3128`,
     );
   }
-  // Where the proxy is may be said; how one gets in may not.
+  // The address may appear in messages, the credentials may not.
   const { username, password } = new URL(address);
   return new Secret(address, [password, decoded(password), ...(password === '' ? [username] : [])]);
 }

@@ -7,7 +7,7 @@ import { isJsonObject, parseJson } from '../../base/json.ts';
 import { removeDatabase } from '../../base/sqlite-file.ts';
 import { ByteReader, parseTarHeader, type TarEntry, tarEnd, tarHeader, tarPadding } from '../../base/tar.ts';
 import { version } from '../../base/version.ts';
-import type { NodeFiles } from '../../config/node/paths.ts';
+import type { NodeFiles } from '../../config/directories.ts';
 import { Blobs } from '../../server/tasks/blobs.ts';
 import { FileJournals } from '../run-journals.ts';
 

@@ -20,7 +20,7 @@ import {
   openExclusively,
   removeDatabase,
 } from '../../base/sqlite-file.ts';
-import type { NodeFiles } from '../../config/node/paths.ts';
+import type { NodeFiles } from '../../config/directories.ts';
 import { startQueueEpoch } from '../../server/queue/embedded/schema.ts';
 import { TaskStore } from '../task-store.ts';
 import { type Manifest, readArchive } from './node-backup.ts';

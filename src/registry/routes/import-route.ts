@@ -1,5 +1,5 @@
 import type { JsonValue } from '../../base/json.ts';
-import { parseToml, TomlTextError } from '../../config/toml.ts';
+import { parseToml, TomlTextError } from '../../config/document.ts';
 import { type HttpCall, parseBody, requireContentType } from '../../server/http/http-call.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { fieldError, HttpProblem, invalidRecord } from '../../server/http/problem.ts';

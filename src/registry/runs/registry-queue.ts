@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from '../../base/backoff.ts';
 import { errorText } from '../../base/error-text.ts';
 import { ConfigError } from '../../config/config-error.ts';
-import type { SmsQueue } from '../../config/sms/sms-config.ts';
+import type { RegistryQueueConfig } from '../../config/registry/registry-config.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import { NatsSetupError } from '../../server/queue/nats/nats-errors.ts';
@@ -29,20 +29,20 @@ export interface RegistryQueueOptions {
  * looked for until it is there.
  */
 export class RegistryQueue {
-  readonly #queue: SmsQueue;
+  readonly #queue: RegistryQueueConfig;
   readonly #options: RegistryQueueOptions;
   readonly #closed = new AbortController();
   #kept: KeptRuns | null = null;
   #problem = 'connecting';
   #opening: Promise<void> = Promise.resolve();
 
-  private constructor(queue: SmsQueue, options: RegistryQueueOptions) {
+  private constructor(queue: RegistryQueueConfig, options: RegistryQueueOptions) {
     this.#queue = queue;
     this.#options = options;
   }
 
   /** @throws Error where it is there, and is not what the config says */
-  static async open(queue: SmsQueue, options: RegistryQueueOptions): Promise<RegistryQueue> {
+  static async open(queue: RegistryQueueConfig, options: RegistryQueueOptions): Promise<RegistryQueue> {
     const made = new RegistryQueue(queue, options);
     const first = made.#open();
     const failed = first.then(

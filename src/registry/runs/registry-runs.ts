@@ -1,4 +1,4 @@
-import type { SmsQueue } from '../../config/sms/sms-config.ts';
+import type { RegistryQueueConfig } from '../../config/registry/registry-config.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
 import type { QueueFacts } from '../../server/queue/run-queue.ts';
 import { runStatuses } from '../../server/records/run.ts';
@@ -15,7 +15,7 @@ export interface RegistryRuns {
 }
 
 /** The runs of a registry: in the account of their namespace where it has one, else in that of all. @throws Error */
-export async function openRegistryRuns(queue: SmsQueue | null, options: RegistryQueueOptions): Promise<RegistryRuns> {
+export async function openRegistryRuns(queue: RegistryQueueConfig | null, options: RegistryQueueOptions): Promise<RegistryRuns> {
   const started = 'this registry does not accept runs: it was started without --queue; submit to a node (spear --node)';
   if (queue === null)
     return { kept: () => noQueue(started), facts: () => null, isAvailable: () => null, close: async () => {} };
@@ -23,7 +23,7 @@ export async function openRegistryRuns(queue: SmsQueue | null, options: Registry
   const close = async () => {
     await Promise.all(open.map((one) => one.close()));
   };
-  const opened = async (account: SmsQueue, credsField?: string) => {
+  const opened = async (account: RegistryQueueConfig, credsField?: string) => {
     const made = await RegistryQueue.open(account, { ...options, credsField });
     open.push(made);
     return made;

@@ -1,11 +1,10 @@
-import { componentCacheDirectory } from '../../config/cache-directory.ts';
+import { componentCacheDirectory } from '../../config/directories.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
-import type { SmsConfig } from '../../config/sms/sms-config.ts';
+import type { RegistryConfig } from '../../config/registry/registry-config.ts';
 import type { SmsTrail } from '../../server/audit/sms-trail.ts';
 import type { Caller } from '../../server/identity/caller.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
-import type { TaskRecord } from '../../server/records/task-kind.ts';
-import { contentSizeProblem } from '../../server/records/task-kind.ts';
+import { contentSizeProblem, type TaskRecord } from '../../server/records/task-kind.ts';
 import { TaskRequests } from '../../server/routes/task-requests.ts';
 import type { SqliteStore } from '../../server/store/sqlite-store.ts';
 import { Blobs } from '../../server/tasks/blobs.ts';
@@ -26,7 +25,7 @@ export interface OpenSmsTasks {
 }
 
 export function openSmsTasks(
-  { files, limits, taskDir }: Pick<SmsConfig, 'files' | 'limits' | 'taskDir'>,
+  { files, limits, taskDir }: Pick<RegistryConfig, 'files' | 'limits' | 'taskDir'>,
   stores: Pick<SqliteStore, 'tasks' | 'taskRevisions'>,
   trail: SmsTrail,
   log: ServiceLog,

@@ -1,4 +1,4 @@
-import { unknownKey } from '../../base/unknown-key.ts';
+import { unknownKey } from '../../base/validation.ts';
 
 /** One bound on what a guest may use. `limits` in the task config, same names. */
 export interface LimitSpec {

@@ -3,7 +3,7 @@ import { closeSync } from 'node:fs';
 import { getSystemErrorName } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { version as packageVersion } from '../../base/version.ts';
-import { type ArgumentForm, type AuditFailureMode, auditLimitSpecs } from '../../config/host/audit.ts';
+import { type ArgumentForm, type AuditFailureMode, auditLimitSpecs } from '../../config/audit.ts';
 import { knownSecrets } from '../secrets/redactor.ts';
 import { Secret } from '../secrets/secret.ts';
 import { argumentsShown } from './arguments.ts';

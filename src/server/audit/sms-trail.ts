@@ -1,6 +1,6 @@
 import { errorCode } from '../../base/error-text.ts';
 import { version } from '../../base/version.ts';
-import type { SmsAudit } from '../../config/sms/sms-config.ts';
+import type { RegistryAuditConfig } from '../../config/registry/registry-config.ts';
 import type { ServiceLog } from '../log/service-log.ts';
 import type { AuditCaller, AuditEvent } from './event.ts';
 import { type AuditLog, openAuditLog, type ServiceTrail } from './log.ts';
@@ -33,7 +33,7 @@ export const noTrail: SmsTrail = {
  * Opens the trail that the config asks for. A file that cannot be opened is said, and costs the start only where no
  * write is to be made without its line.
  */
-export function openSmsTrail(audit: SmsAudit | null, log: ServiceLog): SmsTrail {
+export function openSmsTrail(audit: RegistryAuditConfig | null, log: ServiceLog): SmsTrail {
   if (audit === null) return noTrail;
   const { file, maxBytes, keep, onFailure: failureMode } = audit;
   const key = audit.key?.().reveal() ?? null;

@@ -9,7 +9,7 @@
  * its share, needs the room.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { HttpLimits } from '../../config/http-limits.ts';
+import type { HttpLimits } from '../../config/limits.ts';
 import type { PeerSocket } from './connections.ts';
 import { HttpProblem } from './problem.ts';
 

@@ -1,12 +1,12 @@
 import { rmSync } from 'node:fs';
 import { writePrivateFile } from '../../base/private-file.ts';
-import type { EndpointFile } from '../../config/sms/endpoint.ts';
-import type { SmsFiles } from '../../config/sms/paths.ts';
+import type { RegistryFiles } from '../../config/directories.ts';
+import type { EndpointFile } from '../../config/registry/registry-endpoint.ts';
 import { authorityOf, type BoundAddress } from './bind.ts';
 
 /** Leaves word of where this registry listens, for clients of the same user. The returned function takes it back. */
 export function writeEndpointFile(
-  { endpoint, grpcSocket, httpSocket }: SmsFiles,
+  { endpoint, grpcSocket, httpSocket }: RegistryFiles,
   bound: { readonly grpc: BoundAddress; readonly http: BoundAddress },
   scheme: 'http' | 'https',
 ): () => void {

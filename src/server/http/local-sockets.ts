@@ -1,6 +1,5 @@
 import { chmodSync, lstatSync, mkdirSync, rmSync } from 'node:fs';
-import { privateDirectoryProblem } from '../../config/private-directory.ts';
-import type { SmsFiles } from '../../config/sms/paths.ts';
+import { privateDirectoryProblem, type RegistryFiles } from '../../config/directories.ts';
 
 const PRIVATE_DIRECTORY = 0o700;
 const PRIVATE_SOCKET = 0o600;
@@ -9,7 +8,7 @@ const PRIVATE_SOCKET = 0o600;
  * Makes room for the sockets of this registry. What is left from one that was killed goes.
  * Precondition: this process holds the lock of the data, so no other registry listens there.
  */
-export function prepareSockets({ sockets, grpcSocket, httpSocket }: SmsFiles): void {
+export function prepareSockets({ sockets, grpcSocket, httpSocket }: RegistryFiles): void {
   mkdirSync(sockets, { recursive: true, mode: PRIVATE_DIRECTORY });
   const problem = privateDirectoryProblem(sockets);
   if (problem !== null) throw new Error(`local clients need a directory that only this user can access: ${problem}`);

@@ -1,4 +1,4 @@
-import { taskRecordSchema } from '../../config/task/schema.ts';
+import { taskRecordSchema } from '../../config/task-document.ts';
 import type { RouteDoc } from '../http/route-doc.ts';
 import type { Caller } from '../identity/caller.ts';
 import type { NamedTask } from '../tasks/task-book.ts';

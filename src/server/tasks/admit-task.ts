@@ -1,6 +1,6 @@
 import { parseTaskPolicy } from '../../agent/policy/task-policy.ts';
 import { errorText } from '../../base/error-text.ts';
-import { checkTaskRecord, type TaskRecordDocument } from '../../config/task/schema.ts';
+import { checkTaskRecord, type TaskRecordDocument } from '../../config/task-document.ts';
 import { ModuleError } from '../../runtime/abi/guest-module.ts';
 import { compileLimits, type LimitName } from '../../runtime/port/limits.ts';
 import { DEFAULT_NAMESPACE } from '../../runtime/port/policy-layers.ts';

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { errorCode } from '../../base/error-text.ts';
 import { ConfigError } from '../../config/config-error.ts';
-import { parseTask } from '../../config/task/task-config.ts';
+import { parseTask } from '../../config/task-config.ts';
 import type { Caller } from '../identity/caller.ts';
 import { taskId } from '../records/task.ts';
 import { taskDigest } from '../records/task-digest.ts';

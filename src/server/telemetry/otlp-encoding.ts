@@ -7,7 +7,7 @@ import {
 } from '@opentelemetry/otlp-transformer';
 import { cutText } from '../../base/cut-text.ts';
 import { version } from '../../base/version.ts';
-import type { OtlpProtocol } from '../../config/collector-named.ts';
+import type { OtlpProtocol } from '../../config/telemetry.ts';
 import { knownSecrets } from '../secrets/redactor.ts';
 import type { CollectedMetrics } from './collected-metrics.ts';
 import type { Attributes, EndedSpan, SpanKind } from './span.ts';

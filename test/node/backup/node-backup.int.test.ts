@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
-import { nodeFiles } from '../../../src/config/node/paths.ts';
+import { nodeFiles } from '../../../src/config/directories.ts';
 import { archiveOf, backupOf } from '../../../src/node/backup/node-backup.ts';
 import { refuseInterruptedRestore, restoreNode } from '../../../src/node/backup/node-restore.ts';
 import { FileJournals } from '../../../src/node/run-journals.ts';

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { expect, it, onTestFinished } from 'vitest';
-import { httpLimitSpecs } from '../../../src/config/http-limits.ts';
+import { httpLimitSpecs } from '../../../src/config/limits.ts';
 import { nodeListener } from '../../../src/node/http/node-listener.ts';
 import type { NodeRoute } from '../../../src/node/http/node-route.ts';
 import type { NodeAccess } from '../../../src/node/node-access.ts';

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import { type HttpLimits, httpLimitSpecs } from '../../../src/config/http-limits.ts';
+import { type HttpLimits, httpLimitSpecs } from '../../../src/config/limits.ts';
 import type { NodeAccess } from '../../../src/node/node-access.ts';
 import { RunStreams } from '../../../src/node/run-streams.ts';
 import { openStreamListener } from '../../../src/run/streams/open-stream-listener.ts';

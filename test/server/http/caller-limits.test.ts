@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { type HttpLimits, httpLimitSpecs } from '../../../src/config/http-limits.ts';
+import { type HttpLimits, httpLimitSpecs } from '../../../src/config/limits.ts';
 import { CallerLimits } from '../../../src/server/http/caller-limits.ts';
 import type { HttpProblem } from '../../../src/server/http/problem.ts';
 

@@ -4,7 +4,7 @@ import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, expect, it } from 'vitest';
-import { connectLocalSocket } from '../../../src/config/sms/local-socket.ts';
+import { connectLocalSocket } from '../../../src/config/local-socket.ts';
 import { createRemoteSource } from '../../../src/registry-client/remote-source.ts';
 import { onStop, startTestSms, stopAll, temporaryDirectory } from '../../registry/running-sms.ts';
 import { spawnSms } from '../../registry/sms-process.ts';

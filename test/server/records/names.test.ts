@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { checkTaskRecord } from '../../../src/config/task/schema.ts';
+import { checkTaskRecord } from '../../../src/config/task-document.ts';
 import { isNamespace } from '../../../src/server/records/permissions.ts';
 import { isServerId } from '../../../src/server/records/record.ts';
 import { taskKind } from '../../../src/server/records/task-kind.ts';

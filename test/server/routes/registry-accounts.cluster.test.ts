@@ -4,7 +4,7 @@ import { jetstream } from '@nats-io/jetstream';
 import { Kvm } from '@nats-io/kv';
 import { connect, credsAuthenticator } from '@nats-io/transport-node';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { loadSmsConfig } from '../../../src/config/sms/sms-config.ts';
+import { loadRegistryConfig } from '../../../src/config/registry/registry-config.ts';
 import { openNats } from '../../../src/server/queue/nats/connect.ts';
 import { NatsQueue } from '../../../src/server/queue/nats/nats-queue.ts';
 import { RUNS_BUCKET } from '../../../src/server/queue/nats/streams.ts';
@@ -36,7 +36,7 @@ let sms: TestSms;
 /** As the config file says it. */
 function queueOf(toml: string) {
   const text = `[runs]\nqueue = "tls://${nats().members[0]?.address}"\n[nats]\nca = "ca.pem"\npatience_ms = 5000\n${toml}`;
-  return loadSmsConfig({ flags: { config: written('sms.toml', text) }, env: { HOME: folder } }).queue;
+  return loadRegistryConfig({ flags: { config: written('sms.toml', text) }, env: { HOME: folder } }).queue;
 }
 
 /** What a node of a team has. */
@@ -127,8 +127,8 @@ describe('a registry of several teams', () => {
     const wrong = startTestSms({ queue: queueOf('[nats.accounts]\nteam-a = "file:stranger.creds"') });
     await expect(wrong).rejects.toThrow('rejected the credentials in nats.accounts.team-a');
     const config = written('none.toml', '[nats]\nca = "ca.pem"');
-    expect(() => loadSmsConfig({ flags: { config }, env: { HOME: folder } })).toThrow('neither --queue nor runs.queue');
+    expect(() => loadRegistryConfig({ flags: { config }, env: { HOME: folder } })).toThrow('neither --queue nor runs.queue');
     const flags = { config: written('clear.toml', '[runs]\nqueue = "nats://10.0.0.1:4222"') };
-    expect(() => loadSmsConfig({ flags, env: { HOME: folder } })).toThrow('runs.queue: inputs, results and journals');
+    expect(() => loadRegistryConfig({ flags, env: { HOME: folder } })).toThrow('runs.queue: inputs, results and journals');
   });
 });

@@ -5,7 +5,7 @@ import { createClient } from '@connectrpc/connect';
 import { createGrpcTransport } from '@connectrpc/connect-node';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { collector as collectorEngine } from '../../../scripts/engines/collector.ts';
-import { loadSmsConfig } from '../../../src/config/sms/sms-config.ts';
+import { loadRegistryConfig } from '../../../src/config/registry/registry-config.ts';
 import { McpRegistryService } from '../../../src/generated/proto/sms/mcp_registry_pb.ts';
 import type { RunRecord } from '../../../src/server/records/run.ts';
 import { startTestSms, stopAll } from '../../registry/running-sms.ts';
@@ -100,7 +100,7 @@ describe('a registry that is traced', () => {
   afterEach(stopAll);
 
   it('goes on with the trace of requests and calls, and pushes its metrics [telemetry.sms] [telemetry.metrics]', async () => {
-    const { telemetry } = loadSmsConfig({
+    const { telemetry } = loadRegistryConfig({
       flags: { data: join(tmpdir(), 'nowhere.db') },
       env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_SERVICE_NAME: 'our-sms' },
     });

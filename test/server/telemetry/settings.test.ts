@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { TelemetryTable } from '../../../src/config/collector-named.ts';
 import { loadHostConfig } from '../../../src/config/host/host-config.ts';
-import { compileTelemetry } from '../../../src/config/telemetry.ts';
+import { compileTelemetry, type TelemetryTable } from '../../../src/config/telemetry.ts';
 
 const file = { path: 'config.toml', folder: '/etc/spear' };
 

@@ -1,6 +1,6 @@
 import { MayNotDecide } from '../../../src/agent/approvals/service/errors.ts';
 import { ApprovalQueue } from '../../../src/agent/approvals/service/queue.ts';
-import type { ApproverRule } from '../../../src/config/sms/sms-config.ts';
+import type { ApproverRule } from '../../../src/config/registry/registry-config.ts';
 import { noTrail } from '../../../src/server/audit/sms-trail.ts';
 import { Caller } from '../../../src/server/identity/caller.ts';
 import { personOf, personOfNew } from '../../../src/server/identity/named-tokens.ts';

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { canonicalJson, type JsonObject, type JsonValue } from '../../../base/json.ts';
-import type { ApproverRule } from '../../../config/sms/sms-config.ts';
+import type { ApproverRule } from '../../../config/registry/registry-config.ts';
 import {
   type Approval,
   approvalId,

@@ -1,6 +1,6 @@
 import type { Counter } from '@opentelemetry/api';
 import { cutText } from '../../../base/cut-text.ts';
-import type { ApproverRule } from '../../../config/sms/sms-config.ts';
+import type { ApproverRule } from '../../../config/registry/registry-config.ts';
 import { DEFAULT_NAMESPACE } from '../../../runtime/port/policy-layers.ts';
 import { redactArguments } from '../../../server/audit/redact-arguments.ts';
 import type { SmsTrail } from '../../../server/audit/sms-trail.ts';

@@ -1,4 +1,4 @@
-import type { ApproverRule } from '../../../config/sms/sms-config.ts';
+import type { ApproverRule } from '../../../config/registry/registry-config.ts';
 import type { Approval } from '../../../server/records/approval.ts';
 import { compilePatterns } from '../../policy/pattern.ts';
 

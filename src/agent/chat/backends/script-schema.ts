@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { describeIssues, strictTable } from '../../../config/strict-table.ts';
+import { type CheckedDocument, checkDocument, strictTable } from '../../../config/document.ts';
 
-/** Longer than the longest wait a demo or a test can want. */
+/** Above any delay that a demo or a test needs. */
 const MAX_DELAY_MS = 600_000;
 
 const pattern = z.string().superRefine((source, context) => {
@@ -68,9 +68,5 @@ export type ScriptTurn = z.infer<typeof turn>;
 export type ScriptMatchers = z.infer<typeof when>;
 export type ScriptReply = z.infer<typeof reply>;
 
-/** The script, or all that is wrong with it. */
-export function checkScript(file: string, parsed: unknown): { script: Script } | { complaint: string } {
-  const checked = script.safeParse(parsed);
-  if (checked.success) return { script: checked.data };
-  return { complaint: describeIssues(file, checked.error.issues, parsed) };
-}
+export const checkScript = (file: string, parsed: unknown): CheckedDocument<Script> =>
+  checkDocument(script, file, parsed);

@@ -38,7 +38,7 @@ export async function playScript(
   const { checkScript } = await import('./script-schema.ts');
   const checked = checkScript(file, script);
   if ('complaint' in checked) throw badScript(checked.complaint);
-  return new ScriptedBackend(name, basename(file), checked.script, waiting);
+  return new ScriptedBackend(name, basename(file), checked.document, waiting);
 }
 
 /** Plays the turns of a file: the first unused one whose matchers hold answers. */

@@ -1,6 +1,6 @@
 import { errorText } from '../../../base/error-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../../base/json.ts';
-import { isLoopbackHost } from '../../../config/sms/address.ts';
+import { isLoopbackHost } from '../../../config/address.ts';
 import { type PublishedKey, publishedKey, type SignedToken } from './signed-token.ts';
 
 /** What an issuer says of itself. */

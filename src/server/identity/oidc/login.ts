@@ -1,6 +1,6 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isJsonObject, type JsonObject, parseJson } from '../../../base/json.ts';
-import type { OidcConfig } from '../../../config/sms/oidc.ts';
+import type { OidcConfig } from '../../../config/registry/oidc.ts';
 import type { Secret } from '../../secrets/secret.ts';
 import type { Identity } from '../identity.ts';
 import { identityOfClaims } from './claims.ts';

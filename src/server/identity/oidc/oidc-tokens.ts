@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../../base/json.ts';
-import type { OidcConfig } from '../../../config/sms/oidc.ts';
+import type { OidcConfig } from '../../../config/registry/oidc.ts';
 import type { AuthFailure, TokenSource } from '../access.ts';
 import type { Identity } from '../identity.ts';
 import { digestOf } from '../token-text.ts';

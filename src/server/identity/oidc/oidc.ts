@@ -1,5 +1,5 @@
 import type { CompiledEgress } from '../../../config/egress.ts';
-import type { OidcConfig } from '../../../config/sms/oidc.ts';
+import type { OidcConfig } from '../../../config/registry/oidc.ts';
 import { EgressRules, egressOf } from '../../egress/egress.ts';
 import { endpointFetch } from '../../egress/endpoint-fetch.ts';
 import type { HttpClient } from '../../egress/http-client.ts';

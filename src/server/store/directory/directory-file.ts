@@ -3,7 +3,7 @@ import { type FileHandle, open, realpath } from 'node:fs/promises';
 import { join, sep } from 'node:path';
 import { errorCode, errorText } from '../../../base/error-text.ts';
 import { isJsonObject } from '../../../base/json.ts';
-import { parseToml, TomlTextError } from '../../../config/toml.ts';
+import { parseToml, TomlTextError } from '../../../config/document.ts';
 import type { RecordIssue } from '../../records/record.ts';
 import type { RecordKind, StoreStamps } from '../../records/record-kind.ts';
 import { JsonTextError, jsonFieldLines } from './directory-json.ts';

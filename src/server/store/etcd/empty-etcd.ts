@@ -1,4 +1,4 @@
-import type { EtcdConfig } from '../../../config/sms/etcd.ts';
+import type { EtcdConfig } from '../../../config/registry/etcd.ts';
 import type { KeptRegistry } from '../kept-registry.ts';
 import { EtcdClient } from './etcd-client.ts';
 import { EtcdKeys } from './etcd-keys.ts';

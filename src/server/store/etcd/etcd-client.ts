@@ -2,7 +2,7 @@ import { type Client, Code, ConnectError, createClient, type Interceptor } from 
 import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
 import { isUntrustedCertificate } from '../../../base/certificate-problem.ts';
 import { errorCode, errorText } from '../../../base/error-text.ts';
-import type { EtcdConfig } from '../../../config/sms/etcd.ts';
+import type { EtcdConfig } from '../../../config/registry/etcd.ts';
 import { Auth, Lease, Maintenance } from '../../../generated/proto/etcdserverpb/cluster_pb.ts';
 import { KV } from '../../../generated/proto/etcdserverpb/kv_pb.ts';
 import { Watch, type WatchResponse } from '../../../generated/proto/etcdserverpb/watch_pb.ts';

@@ -1,4 +1,4 @@
-import type { EtcdConfig } from '../../../config/sms/etcd.ts';
+import type { EtcdConfig } from '../../../config/registry/etcd.ts';
 import type { Approval } from '../../records/approval.ts';
 import { approvalKind } from '../../records/approval-kind.ts';
 import { type PinnedDefinition, pinKind } from '../../records/pin.ts';

@@ -1,7 +1,7 @@
 import type { AskedCall } from '../../../../src/agent/approvals/service/asked-call.ts';
 import { ApprovalQueue, type ApprovalQueueOptions } from '../../../../src/agent/approvals/service/queue.ts';
 import type { JsonObject } from '../../../../src/base/json.ts';
-import type { ApproverRule } from '../../../../src/config/sms/sms-config.ts';
+import type { ApproverRule } from '../../../../src/config/registry/registry-config.ts';
 import type { AuditEvent } from '../../../../src/server/audit/event.ts';
 import { noTrail } from '../../../../src/server/audit/sms-trail.ts';
 import type { Caller } from '../../../../src/server/identity/caller.ts';

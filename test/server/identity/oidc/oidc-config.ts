@@ -1,10 +1,10 @@
 import { join } from 'node:path';
-import type { OidcConfig } from '../../../../src/config/sms/oidc.ts';
-import { loadSmsConfig } from '../../../../src/config/sms/sms-config.ts';
+import type { OidcConfig } from '../../../../src/config/registry/oidc.ts';
+import { loadRegistryConfig } from '../../../../src/config/registry/registry-config.ts';
 
 /** The `[oidc]` of a config file, read as the registry reads it. */
 export function oidcOf(lines: string, env: NodeJS.ProcessEnv = {}): OidcConfig | null {
-  return loadSmsConfig({
+  return loadRegistryConfig({
     flags: { config: '/etc/sms.toml', data: join('/var', 'registry.db') },
     env,
     readFile: () => `[oidc]\n${lines}`,

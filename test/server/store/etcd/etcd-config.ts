@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Cluster } from '../../../../scripts/engines/member.ts';
-import type { EtcdConfig } from '../../../../src/config/sms/etcd.ts';
+import type { EtcdConfig } from '../../../../src/config/registry/etcd.ts';
 
 /** A registry of its own in these members; the first is asked first. */
 export function etcdConfig(members: Cluster['members'], prefix = `spear-${randomUUID()}`): EtcdConfig {

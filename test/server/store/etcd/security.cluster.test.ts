@@ -4,7 +4,7 @@ import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { loadSmsConfig } from '../../../../src/config/sms/sms-config.ts';
+import { loadRegistryConfig } from '../../../../src/config/registry/registry-config.ts';
 import { openEtcdStore } from '../../../../src/server/store/etcd/etcd-store.ts';
 import { newAuthority } from '../../../support/certificates.ts';
 import { useEtcd } from '../../../support/engines/use-engine.ts';
@@ -47,7 +47,7 @@ const asked = useEtcd({
 /** The store as a registry opens it whose config says so. */
 async function storeOf(address: string | undefined, toml: string) {
   const config = written('sms.toml', `[store]\nurl = "etcd://${address}/spear-${randomUUID()}"\n[store.etcd]\n${toml}`);
-  const { etcd } = loadSmsConfig({ flags: { config }, env: { HOME: folder } });
+  const { etcd } = loadRegistryConfig({ flags: { config }, env: { HOME: folder } });
   if (etcd === null) throw new Error('there is no etcd in the config');
   return openEtcdStore(etcd);
 }

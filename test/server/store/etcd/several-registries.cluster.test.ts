@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { freePorts } from '../../../../scripts/engines/owned-process.ts';
 import { RegistryDesk } from '../../../../src/agent/approvals/registry-desk.ts';
 import { ApiClient, registryPeer } from '../../../../src/cli/api-client.ts';
-import { findSmsAdmin } from '../../../../src/config/sms/client.ts';
+import { findRegistryAdmin } from '../../../../src/config/registry/registry-endpoint.ts';
 import { RegistryCache } from '../../../../src/registry-client/cache.ts';
 import { failoverSource } from '../../../../src/registry-client/failover.ts';
 import { createRemoteSource } from '../../../../src/registry-client/remote-source.ts';
@@ -136,7 +136,7 @@ describe('who follows several registries', () => {
     const [, b] = await startTwo();
     const [closed] = await freePorts(1);
     const client = new ApiClient(
-      findSmsAdmin(
+      findRegistryAdmin(
         { sms: `http://127.0.0.1:${closed},${b.sms.http}`, token: b.adminToken },
         { HOME: temporaryDirectory() },
       ),

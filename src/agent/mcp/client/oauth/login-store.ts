@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { errorCode } from '../../../../base/error-text.ts';
 import { writePrivateFile } from '../../../../base/private-file.ts';
-import { privateDirectoryProblem } from '../../../../config/private-directory.ts';
+import { privateDirectoryProblem } from '../../../../config/directories.ts';
 import { knownSecrets } from '../../../../server/secrets/redactor.ts';
 import { readSecretFile, SecretFileError } from '../../../../server/secrets/secret-file.ts';
 import { PermanentTokenError } from './token-errors.ts';

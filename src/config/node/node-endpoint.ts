@@ -1,17 +1,24 @@
 import { existsSync } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
 import { ConfigError } from '../config-error.ts';
-import { readCa, smsUrl } from '../sms/client.ts';
-import { SOCKET_SCHEME } from '../sms/local-socket.ts';
-import { fixedToken, noToken, type ReadToken, tokenOfFile, tokenOfOwnRegistry } from '../sms/token.ts';
-import { defaultNodeDirectory, nodeFiles } from './paths.ts';
+import { defaultNodeDirectory, nodeFiles } from '../directories.ts';
+import { SOCKET_SCHEME } from '../local-socket.ts';
+import {
+  fixedToken,
+  noToken,
+  type ReadToken,
+  readCa,
+  serverUrl,
+  tokenOfFile,
+  tokenOfOwnRegistry,
+} from '../registry/registry-endpoint.ts';
 
-/** How to reach a node, and as whom. */
+/** Address of a node and the token for it. */
 export interface NodeEndpoint {
   readonly url: string;
-  /** Where it is reached instead of the host of the url; null: over the network. */
+  /** Unix socket to connect to instead of the host of the url; null: use the network. */
   readonly socket: string | null;
-  /** As people write it. */
+  /** Address as users write it. */
   readonly address: string;
   readonly token: ReadToken;
   /** Certificates to trust instead of the system's, as PEM text. @default null */
@@ -24,7 +31,7 @@ export interface NodeEndpointOptions {
   readonly ca?: string | undefined;
 }
 
-/** The node that was named, else the one of this user on this machine. @throws ConfigError */
+/** The named node, else the node of this user on this machine. @throws ConfigError */
 export function findNode({ node, tokenFile, ca }: NodeEndpointOptions, env: NodeJS.ProcessEnv): NodeEndpoint {
   const given = node ?? (env.SPEAR_NODE || undefined);
   const from = node === undefined ? 'SPEAR_NODE' : '--node';
@@ -38,7 +45,7 @@ export function findNode({ node, tokenFile, ca }: NodeEndpointOptions, env: Node
     return atSocket(nodeFiles(directory).socket, token);
   }
   if (!given.startsWith(SOCKET_SCHEME)) {
-    const url = smsUrl(given, from);
+    const url = serverUrl(given, from);
     const trusted = ca === undefined ? null : readCa(ca, '--ca');
     return { url, socket: null, address: url, token: token ?? noToken, ca: trusted };
   }
@@ -53,7 +60,7 @@ function givenToken(file: string | undefined, env: NodeJS.ProcessEnv): ReadToken
   return env.SPEAR_NODE_TOKEN_FILE ? tokenOfFile(env.SPEAR_NODE_TOKEN_FILE, 'SPEAR_NODE_TOKEN_FILE') : null;
 }
 
-/** The tokens of a node lie beside the directory of its sockets. */
+/** The tokens of a node are in the parent of its socket directory. */
 function atSocket(socket: string, token: ReadToken | null): NodeEndpoint {
   const data = dirname(dirname(socket));
   const own = ['admin.token', 'submitter.token'].map((name) => join(data, name)).find((path) => existsSync(path));

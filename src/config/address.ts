@@ -6,12 +6,12 @@ export interface ListenAddress {
 export const DEFAULT_GRPC_ADDRESS = '127.0.0.1:50051';
 export const DEFAULT_HTTP_ADDRESS = '127.0.0.1:8080';
 
-// Loading node:net takes longer than a short run has: most runs need no address.
+// Loaded on demand: most runs need no address, and loading node:net delays every start.
 const isIP = (text: string) => process.getBuiltinModule('node:net').isIP(text);
 const MAX_PORT = 65_535;
 const addressShape = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+)):(\d{1,5})$/i;
 
-/** `HOST:PORT` or `[IPv6]:PORT`; null where it is neither. Port 0: any free one. */
+/** Parses `HOST:PORT` or `[IPv6]:PORT`; null: neither. Port 0 requests any free port. */
 export function parseListenAddress(text: string): ListenAddress | null {
   const [, v6, name, digits] = addressShape.exec(text) ?? [];
   const host = v6 ?? name;
@@ -20,7 +20,7 @@ export function parseListenAddress(text: string): ListenAddress | null {
   return { host, port };
 }
 
-/** Whether only programs of this machine can reach the host. A name other than localhost may be anything. */
+/** Whether only processes of this machine can reach the host. Names other than `localhost` count as remote. */
 export function isLoopbackHost(host: string): boolean {
   const name = host.toLowerCase();
   if (name === 'localhost' || name === '::1') return true;

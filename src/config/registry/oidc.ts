@@ -1,27 +1,22 @@
 import { z } from 'zod';
 import type { ClaimsReading } from '../../server/records/issuer.ts';
 import { ALL_NAMESPACES, isNamespace, roles } from '../../server/records/permissions.ts';
-import {
-  isSecretReference,
-  resolveSecret,
-  SECRET_REFERENCE_HELP,
-  type Secret,
-  SecretError,
-} from '../../server/secrets/secret.ts';
+import type { Secret } from '../../server/secrets/secret.ts';
 import { readSecretFile } from '../../server/secrets/secret-file.ts';
+import { isLoopbackHost } from '../address.ts';
 import { ConfigError } from '../config-error.ts';
-import { strictTable } from '../strict-table.ts';
-import { isLoopbackHost } from './address.ts';
+import { schemaKit, strictTable } from '../document.ts';
+import { readSecret } from '../secret-reference.ts';
 
-const text = z.string().min(1);
+const { nonEmpty: text } = schemaKit;
 const HOUR_MS = 3_600_000;
 const DEFAULT_SESSION_MS = 8 * HOUR_MS;
 
-/** `[oidc]`: who else may come in, by a login somewhere else. */
+/** `[oidc]`: login of users with an OpenID provider. */
 export const oidcTable = strictTable({
   issuer: text,
   client_id: text,
-  client_secret: text.refine(isSecretReference, SECRET_REFERENCE_HELP).optional(),
+  client_secret: schemaKit.secretReference.optional(),
   audiences: z.array(text).min(1).optional(),
   scopes: z.array(text).optional(),
   name_claim: text.optional(),
@@ -40,10 +35,10 @@ export const oidcTable = strictTable({
 
 export interface OidcConfig extends ClaimsReading {
   readonly clientId: string;
-  /** Read when people are let in; null: a public client. */
+  /** Read at every login; null: a public client. */
   readonly clientSecret: (() => Secret) | null;
   readonly scopes: readonly string[];
-  /** Where browsers reach this registry; null: at the host that they name. */
+  /** Origin of this registry for browsers; null: the host of the request. */
   readonly publicUrl: string | null;
   readonly sessionMs: number;
 }
@@ -59,7 +54,8 @@ export function compileOidc(table: z.infer<typeof oidcTable> | undefined, env: N
   return Object.freeze({
     issuer: webAddress('oidc.issuer', table.issuer),
     clientId: table.client_id,
-    clientSecret: secret === undefined ? null : () => secretOf(secret, env),
+    clientSecret:
+      secret === undefined ? null : () => readSecret(secret, 'oidc.client_secret', { env, readFile: readSecretFile }),
     audiences: table.audiences ?? [table.client_id],
     scopes: [...new Set(['openid', ...(table.scopes ?? ['profile'])])],
     nameClaim: table.name_claim ?? 'sub',
@@ -73,19 +69,10 @@ export function compileOidc(table: z.infer<typeof oidcTable> | undefined, env: N
   });
 }
 
-/** Whoever is on the way could say that they are the issuer. */
+/** Rejects unencrypted addresses: a proxy on the path could impersonate the issuer. */
 function webAddress(field: string, value: string): string {
   const url = URL.parse(value);
   const isLocal = url?.protocol === 'http:' && isLoopbackHost(url.hostname.replace(/^\[|\]$/g, ''));
   if (url !== null && (url.protocol === 'https:' || isLocal) && url.username === '' && url.search === '') return value;
   throw new ConfigError(`${field}: expected an https url, or http on loopback, without a user or query`);
-}
-
-function secretOf(reference: string, env: NodeJS.ProcessEnv): Secret {
-  try {
-    return resolveSecret(reference, { env, readFile: readSecretFile });
-  } catch (error) {
-    if (error instanceof SecretError) throw new ConfigError(`oidc.client_secret: ${error.message}`);
-    throw error;
-  }
 }

@@ -1,16 +1,16 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { isLoopbackHost, parseListenAddress } from '../../src/config/sms/address.ts';
-import { findSmsAdmin, findSmsNode, smsUrl } from '../../src/config/sms/client.ts';
-import { loadSmsConfig, type SmsFlags } from '../../src/config/sms/sms-config.ts';
-import { stopAll, temporaryDirectory } from '../registry/running-sms.ts';
+import { isLoopbackHost, parseListenAddress } from '../../../src/config/address.ts';
+import { loadRegistryConfig, type RegistryConfigFlags } from '../../../src/config/registry/registry-config.ts';
+import { findRegistryAdmin, findRegistryForNode, serverUrl } from '../../../src/config/registry/registry-endpoint.ts';
+import { stopAll, temporaryDirectory } from '../../registry/running-sms.ts';
 
 afterEach(stopAll);
 
 /** Loads with a file system that holds nothing but `file`, at /etc/sms.toml. */
-function load(flags: SmsFlags = {}, env: NodeJS.ProcessEnv = {}, file: string | null = null) {
-  return loadSmsConfig({
+function load(flags: RegistryConfigFlags = {}, env: NodeJS.ProcessEnv = {}, file: string | null = null) {
+  return loadRegistryConfig({
     flags: file === null ? flags : { config: '/etc/sms.toml', ...flags },
     env: { HOME: '/home/u', ...env },
     readFile: (path) => {
@@ -102,7 +102,7 @@ it.each([
   expect(() => load({}, {}, file)).toThrow(complaint);
 });
 
-it.each<[SmsFlags, NodeJS.ProcessEnv, RegExp]>([
+it.each<[RegistryConfigFlags, NodeJS.ProcessEnv, RegExp]>([
   [{ grpc: 'here' }, {}, /--grpc: expected HOST:PORT, found "here"/],
   [{}, { SMS_HTTP: '127.0.0.1' }, /SMS_HTTP: expected HOST:PORT/],
   [{}, { SMS_STRICT: 'perhaps' }, /SMS_STRICT: expected true or false, found "perhaps"/],
@@ -116,7 +116,7 @@ it.each<[SmsFlags, NodeJS.ProcessEnv, RegExp]>([
 describe('beyond loopback', () => {
   const tls = { tlsCert: 'c', tlsKey: 'k' };
 
-  it.each<[SmsFlags, boolean]>([
+  it.each<[RegistryConfigFlags, boolean]>([
     [{ grpc: '127.9.9.9:1', http: '[::1]:2' }, true],
     [{ grpc: 'localhost:1' }, true],
     [{ grpc: '0.0.0.0:1' }, false],
@@ -174,11 +174,11 @@ describe('where clients find a registry', () => {
     ['https://127.0.0.1:8443', 'https://127.0.0.1:8443'],
     ['https://sms.internal', 'https://sms.internal'],
   ])('%s is %s', (text, url) => {
-    expect(smsUrl(text, '--sms')).toBe(url);
+    expect(serverUrl(text, '--sms')).toBe(url);
   });
 
   it.each(['ftp://x', '', 'a b', 'http://user:pw@host', '://'])('%j is no address', (text) => {
-    expect(() => smsUrl(text, '--sms')).toThrow(/^--sms: /);
+    expect(() => serverUrl(text, '--sms')).toThrow(/^--sms: /);
   });
 
   const ownRegistry = (endpoint?: object) => {
@@ -190,31 +190,31 @@ describe('where clients find a registry', () => {
     if (endpoint !== undefined) writeFileSync(join(directory, 'endpoint.json'), JSON.stringify(endpoint));
     return { state, directory, env: { XDG_STATE_HOME: state } };
   };
-  const read = ({ address, token }: ReturnType<typeof findSmsAdmin>) => [address, token()?.reveal()];
+  const read = ({ address, token }: ReturnType<typeof findRegistryAdmin>) => [address, token()?.reveal()];
   const endpoint = { grpc: 'http://127.0.0.1:5', http: 'http://127.0.0.1:6', pid: process.pid };
 
   it('flags come before variables, variables before the files of the local registry', () => {
     const { state, directory, env } = ownRegistry();
     writeFileSync(join(state, 'given'), 'from-file\n', { mode: 0o600 });
     writeFileSync(join(state, 'open'), 'from-file\n', { mode: 0o644 });
-    expect(read(findSmsAdmin({}, env))).toEqual([`unix:${directory}/sockets/http.sock`, 'local-admin']);
-    expect(read(findSmsNode({}, env))).toEqual([`unix:${directory}/sockets/grpc.sock`, 'local-node']);
+    expect(read(findRegistryAdmin({}, env))).toEqual([`unix:${directory}/sockets/http.sock`, 'local-admin']);
+    expect(read(findRegistryForNode({}, env))).toEqual([`unix:${directory}/sockets/grpc.sock`, 'local-node']);
     const variables = { ...env, SPEAR_SMS: 'http://127.0.0.1:7', SPEAR_SMS_TOKEN: 'from-env' };
-    expect(read(findSmsAdmin({}, variables))).toEqual(['http://127.0.0.1:7', 'from-env']);
+    expect(read(findRegistryAdmin({}, variables))).toEqual(['http://127.0.0.1:7', 'from-env']);
     const flags = { sms: 'https://far.example', tokenFile: join(state, 'given') };
-    expect(read(findSmsAdmin(flags, variables))).toEqual(['https://far.example', 'from-file']);
-    expect(() => findSmsAdmin({ token: 't' }, {})).toThrow('no registry is named');
-    expect(() => findSmsAdmin({ tokenFile: join(state, 'open') }, env)).toThrow('run: chmod 600');
-    expect(() => findSmsAdmin({ tokenFile: '/no/such' }, env)).toThrow('tokenFile: /no/such cannot be read');
+    expect(read(findRegistryAdmin(flags, variables))).toEqual(['https://far.example', 'from-file']);
+    expect(() => findRegistryAdmin({ token: 't' }, {})).toThrow('no registry is named');
+    expect(() => findRegistryAdmin({ tokenFile: join(state, 'open') }, env)).toThrow('run: chmod 600');
+    expect(() => findRegistryAdmin({ tokenFile: '/no/such' }, env)).toThrow('tokenFile: /no/such cannot be read');
     const words = { sms: '--sms', tokenFile: '--token-file', ca: '--ca' };
-    expect(() => findSmsAdmin({ tokenFile: '/no/such' }, env, words)).toThrow('--token-file: /no/such cannot');
+    expect(() => findRegistryAdmin({ tokenFile: '/no/such' }, env, words)).toThrow('--token-file: /no/such cannot');
   });
 
   it('a token is read again whenever it is used, and the last good one stays', () => {
     const { state, env } = ownRegistry();
     const file = join(state, 'given');
     writeFileSync(file, 'first\n', { mode: 0o600 });
-    const { token } = findSmsNode({ tokenFile: file }, env);
+    const { token } = findRegistryForNode({ tokenFile: file }, env);
     writeFileSync(file, 'second\nfirst\n');
     expect(token()?.reveal()).toBe('second');
     rmSync(file);
@@ -223,9 +223,9 @@ describe('where clients find a registry', () => {
 
   it('the token of the local registry is never sent to another machine [sms.client.token_stays]', () => {
     const { env } = ownRegistry();
-    expect(findSmsAdmin({ sms: 'far.example:8080' }, env).token()).toBeNull();
-    expect(findSmsAdmin({}, { ...env, SPEAR_SMS: 'https://far.example' }).token()).toBeNull();
-    expect(read(findSmsAdmin({ sms: 'https://[::1]:8080' }, env))).toEqual(['https://[::1]:8080', 'local-admin']);
+    expect(findRegistryAdmin({ sms: 'far.example:8080' }, env).token()).toBeNull();
+    expect(findRegistryAdmin({}, { ...env, SPEAR_SMS: 'https://far.example' }).token()).toBeNull();
+    expect(read(findRegistryAdmin({ sms: 'https://[::1]:8080' }, env))).toEqual(['https://[::1]:8080', 'local-admin']);
   });
 
   it.each([
@@ -248,7 +248,7 @@ describe('where clients find a registry', () => {
     ['http://far.example', undefined, { token: 't' }, 'http://far.example', 't', 'is not encrypted'],
   ] as const)('%s beside %j with %j is %s [sms.client.proved]', (sms, left, flags, address, token, warning) => {
     const { directory, env } = ownRegistry(left);
-    const found = findSmsAdmin({ sms, ...flags }, env);
+    const found = findRegistryAdmin({ sms, ...flags }, env);
     const expected = address === 'own' ? `unix:${directory}/sockets/http.sock` : address;
     expect(read(found)).toEqual([expected, token]);
     if (warning === null) expect(found.warning).toBeNull();
@@ -258,8 +258,8 @@ describe('where clients find a registry', () => {
   it('a socket is named by its path, and its registry has the token', () => {
     const { directory } = ownRegistry();
     const sms = `unix:${directory}/sockets/http.sock`;
-    expect(read(findSmsAdmin({ sms }, {}))).toEqual([sms, 'local-admin']);
-    expect(() => findSmsAdmin({ sms: 'unix:relative' }, {})).toThrow('sms: expected unix:/PATH');
+    expect(read(findRegistryAdmin({ sms }, {}))).toEqual([sms, 'local-admin']);
+    expect(() => findRegistryAdmin({ sms: 'unix:relative' }, {})).toThrow('sms: expected unix:/PATH');
   });
 });
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inspect, promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type CompiledHostConfig, loadHostConfig } from '../../src/config/host/host-config.ts';
+import { type CompiledHostConfig, loadHostConfig } from '../../../src/config/host/host-config.ts';
 
 const OPENAI = 'kind = "openai"\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "m"\n';
 

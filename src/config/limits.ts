@@ -1,9 +1,144 @@
-import type { LimitSpec } from '../../runtime/port/limits.ts';
-import { nodeLimitSpecs } from '../host/node-limits.ts';
-import { httpLimitSpecs } from '../http-limits.ts';
+import type { LimitSpec } from '../runtime/port/limits.ts';
 
-/** Bounds of the registry, in its config file: `kept_changes` and `max_bytes` in `[store]`, the others in `[limits]`. */
-export const smsLimitSpecs = {
+const MIB = 1024 * 1024;
+// setTimeout supports at most about 24 days.
+const DAY_MS = 86_400_000;
+
+/** Limits of one `[backends.<name>]` table of kind openai, same names. */
+export const backendLimitSpecs = {
+  timeout_ms: {
+    default: 600_000,
+    min: 1,
+    max: DAY_MS,
+    doc: 'deadline of one request to the model, including retries and the delays between them',
+  },
+  connect_timeout_ms: {
+    default: 10_000,
+    min: 1,
+    max: DAY_MS,
+    doc: 'timeout for opening a connection, including the TLS handshake',
+  },
+  max_retries: {
+    default: 3,
+    min: 0,
+    max: 10,
+    doc: 'retries on 429, 502, 503, 504 and connection errors; never after a response has started',
+  },
+  // A response is one string, and V8's longest string is about 512 MiB.
+  max_response_bytes: {
+    default: 32 * MIB,
+    min: 1,
+    max: 256 * MIB,
+    doc: 'maximum size of a response, including the framing of a stream',
+  },
+} as const satisfies Record<string, LimitSpec>;
+
+export type BackendLimitName = keyof typeof backendLimitSpecs;
+
+/** Limits of an HTTP listener: `node.NAME` of a node, `limits.NAME` of a registry. */
+export const httpLimitSpecs = {
+  max_connections: {
+    default: 4_096,
+    min: 8,
+    max: 100_000,
+    doc: 'open connections of each listener; a further connection replaces an idle one',
+  },
+  max_connections_per_peer: {
+    default: 1_024,
+    min: 1,
+    max: 100_000,
+    doc: 'open connections per peer address',
+  },
+  reserved_connections: {
+    default: 64,
+    min: 0,
+    max: 100_000,
+    doc: 'HTTP connections, of all and of each peer address, that streams, waiting requests and uploads leave free for probes and short requests; at most half of them',
+  },
+  requests_per_caller: {
+    default: 512,
+    min: 1,
+    max: 100_000,
+    doc: 'HTTP requests in flight per caller, streams included; more get 429',
+  },
+  max_streams: { default: 1_024, min: 1, max: 100_000, doc: 'open event streams and WebSockets; more get 429' },
+  streams_per_caller: {
+    default: 128,
+    min: 1,
+    max: 100_000,
+    doc: 'open event streams and WebSockets per caller; more get 429',
+  },
+  uploads_per_caller: {
+    default: 16,
+    min: 1,
+    max: 10_000,
+    doc: 'request bodies above 64 KiB that are being received per caller; more get 429',
+  },
+  max_upload_bytes: {
+    default: 512 * 1024 * 1024,
+    min: 1024 * 1024,
+    max: 64 * 1024 * 1024 * 1024,
+    doc: 'received bytes of incomplete request bodies above 64 KiB, and four times those of one caller; more get 429. One body may be larger while there is room',
+  },
+  upload_bytes_per_second: {
+    default: 4_096,
+    min: 0,
+    max: 1024 * 1024 * 1024,
+    doc: 'minimum rate of a request body, after 5 s; a slower one gets 408',
+  },
+} as const satisfies Record<string, { default: number; min: number; max: number; doc: string }>;
+
+export type HttpLimits = Readonly<Record<keyof typeof httpLimitSpecs, number>>;
+
+/** Limits of a node: `node.NAME` in the config file. */
+export const nodeLimitSpecs = {
+  slots: { default: 256, min: 1, max: 20_000, doc: 'concurrent runs' },
+  runs_per_caller: { default: 20_000, min: 1, max: 20_000, doc: 'concurrent runs per caller' },
+  max_queued: { default: 10_000, min: 1, max: 1_000_000, doc: 'queued runs; a further submission fails with 429' },
+  max_subprocesses: {
+    default: 256,
+    min: 1,
+    max: 10_000,
+    doc: 'stdio server processes, all tasks together; an idle process is stopped to make room',
+  },
+  retention_hours: {
+    default: 7 * 24,
+    min: 24,
+    max: 10 * 365 * 24,
+    doc: 'how long an ended run is retained, with its input, result and journal',
+  },
+  drain_ms: {
+    default: 30_000,
+    min: 0,
+    max: 24 * 3_600_000,
+    doc: 'how long runs may continue after SIGTERM; the rest resume at the next start',
+  },
+  lease_ms: {
+    default: 30_000,
+    min: 1_000,
+    max: 600_000,
+    doc: 'a node that is silent for longer loses its runs; set the same value on all nodes of a pool',
+  },
+  namespace_threads: {
+    default: 32,
+    min: 1,
+    max: 1_000,
+    doc: 'guest threads beyond one per processor, for namespaces that have none; without a thread, a run returns to the queue',
+  },
+  park_after_ms: {
+    default: 5_000,
+    min: 100,
+    max: 7 * 24 * 3_600_000,
+    doc: 'a run that waits longer, for an approval, a timer or a stream client, is parked and frees its slot until the wait ends',
+  },
+  ...httpLimitSpecs,
+} as const satisfies Record<string, { default: number; min: number; max: number; doc: string }>;
+
+export type NodeLimitName = keyof typeof nodeLimitSpecs;
+export type NodeLimits = Readonly<Record<NodeLimitName, number>>;
+
+/** Limits of a registry: `kept_changes` and `max_bytes` in `[store]`, the others in `[limits]`. */
+export const registryLimitSpecs = {
   kept_changes: {
     default: 10_000,
     min: 1,
@@ -161,5 +296,5 @@ export const smsLimitSpecs = {
   },
 } as const satisfies Record<string, LimitSpec>;
 
-export type SmsLimitName = keyof typeof smsLimitSpecs;
-export type SmsLimits = Readonly<Record<SmsLimitName, number>>;
+export type RegistryLimitName = keyof typeof registryLimitSpecs;
+export type RegistryLimits = Readonly<Record<RegistryLimitName, number>>;

@@ -1,32 +1,27 @@
 import { resolve } from 'node:path';
 import { z } from 'zod';
 import { errorCode } from '../../base/error-text.ts';
-import {
-  isSecretReference,
-  resolveSecret,
-  SECRET_REFERENCE_HELP,
-  type Secret,
-  SecretError,
-} from '../../server/secrets/secret.ts';
+import type { Secret } from '../../server/secrets/secret.ts';
 import { readSecretFile, SecretFileError } from '../../server/secrets/secret-file.ts';
+import { isLoopbackHost, parseListenAddress } from '../address.ts';
 import { ConfigError } from '../config-error.ts';
 import { readTextFile } from '../config-file.ts';
-import { strictTable } from '../strict-table.ts';
-import { isLoopbackHost, parseListenAddress } from './address.ts';
+import { schemaKit, strictTable } from '../document.ts';
+import { readSecret } from '../secret-reference.ts';
 
-/** How to reach the etcd that a registry keeps its records in. */
+/** Connection to the etcd with the records of a registry. */
 export interface EtcdConfig {
-  /** With scheme, all of one: `http://127.0.0.1:2379`. */
+  /** With scheme, the same for all: `http://127.0.0.1:2379`. */
   readonly endpoints: readonly string[];
-  /** What every key begins with; several registries may share one etcd. */
+  /** Prefix of every key, so that several registries can share one etcd. */
   readonly prefix: string;
   /** PEM texts; null: not given. */
   readonly tls: { readonly ca: string | null; readonly cert: string | null; readonly key: string | null };
-  /** Asked at every log-in, so that a changed one needs no restart; null: etcd asks for none. */
+  /** The password is read at every login, so a changed password needs no restart; null: no authentication. */
   readonly login: { readonly user: string; readonly password: () => Secret } | null;
 }
 
-const text = z.string().min(1);
+const { nonEmpty: text } = schemaKit;
 
 /** `[store.etcd]`. */
 export const etcdTable = strictTable({
@@ -34,7 +29,7 @@ export const etcdTable = strictTable({
   cert: text.optional(),
   key: text.optional(),
   user: text.optional(),
-  password: text.refine(isSecretReference, SECRET_REFERENCE_HELP).optional(),
+  password: schemaKit.secretReference.optional(),
   allow_plaintext: z.boolean().optional(),
 });
 
@@ -44,8 +39,8 @@ const MAX_MEMBERS = 32;
 const prefixShape = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
 /**
- * `etcd://HOST:PORT,…[/PREFIX]` with what the config says of it. `from` names the address in messages, `folder` is what
- * paths are relative to.
+ * Combines `etcd://HOST:PORT,…[/PREFIX]` with `[store.etcd]`. `from` names the source of the address in messages; paths
+ * are relative to `folder`.
  */
 export function compileEtcd(
   address: string,
@@ -72,7 +67,7 @@ export function compileEtcd(
   const isLocal = members.every(({ listen }) => listen !== null && isLoopbackHost(listen.host));
   const hasTls = ca !== undefined || cert !== undefined;
   if (hasTls && allowPlaintext) throw new ConfigError('store.etcd: allow_plaintext cannot be combined with ca or cert');
-  // Beyond this machine in clear only where somebody said so: records and tokens go over it.
+  // Records and tokens use this connection: it is unencrypted beyond loopback only if allow_plaintext is set.
   const scheme = hasTls || !(isLocal || allowPlaintext) ? 'https' : 'http';
   return Object.freeze({
     endpoints: members.map(({ member }) => `${scheme}://${member}`),
@@ -82,17 +77,11 @@ export function compileEtcd(
       cert: cert === undefined ? null : readPem('cert', resolve(folder, cert), readTextFile),
       key: key === undefined ? null : readPem('key', resolve(folder, key), readSecretFile),
     },
-    login: user === undefined || password === undefined ? null : { user, password: () => passwordOf(password, env) },
+    login:
+      user === undefined || password === undefined
+        ? null
+        : { user, password: () => readSecret(password, 'store.etcd.password', { env, readFile: readSecretFile }) },
   });
-}
-
-function passwordOf(reference: string, env: NodeJS.ProcessEnv): Secret {
-  try {
-    return resolveSecret(reference, { env, readFile: readSecretFile });
-  } catch (error) {
-    if (error instanceof SecretError) throw new ConfigError(`store.etcd.password: ${error.message}`);
-    throw error;
-  }
 }
 
 function readPem(field: string, path: string, read: (path: string) => string): string {

@@ -1,27 +1,88 @@
 import { dirname, resolve } from 'node:path';
+import { z } from 'zod';
+import { recordLimits } from '../../server/records/record-limits.ts';
 import { readSecretFile } from '../../server/secrets/secret-file.ts';
-import { ConfigError } from '../config-error.ts';
-import { type ConfigFile, findConfigFile, type ReadTextFile, readTextFile } from '../config-file.ts';
-import { type CompiledEgress, compileEgress } from '../egress.ts';
-import { type CompiledAudit, compileAudit } from '../host/audit.ts';
-import { type CompiledNats, compileNats, type QueueAddress, queueAddress } from '../nats.ts';
-import { type CompiledTelemetry, compileTelemetry } from '../telemetry.ts';
-import { readTomlFile } from '../toml.ts';
 import {
   DEFAULT_GRPC_ADDRESS,
   DEFAULT_HTTP_ADDRESS,
   isLoopbackHost,
   type ListenAddress,
   parseListenAddress,
-} from './address.ts';
-import { compileEtcd, ETCD_SCHEME, type EtcdConfig } from './etcd.ts';
-import { type SmsLimits, smsLimitSpecs } from './limits.ts';
-import { compileOidc, type OidcConfig } from './oidc.ts';
-import { defaultSmsDirectory, type SmsFiles, smsFiles } from './paths.ts';
-import { checkSmsDocument, type SmsDocument } from './schema.ts';
+} from '../address.ts';
+import { type CompiledAudit, compileAudit, registryAuditTable } from '../audit.ts';
+import { ConfigError } from '../config-error.ts';
+import { type ConfigFile, findConfigFile, type ReadTextFile, readTextFile } from '../config-file.ts';
+import { defaultRegistryDirectory, type RegistryFiles, filesOfRegistry } from '../directories.ts';
+import { limitFields, readDocument, schemaKit, strictTable } from '../document.ts';
+import { type CompiledEgress, compileEgress, egressTable } from '../egress.ts';
+import { type RegistryLimits, registryLimitSpecs } from '../limits.ts';
+import { type CompiledNats, compileNats, type QueueAddress, queueAddress, registryNatsTable } from '../nats.ts';
+import { type CompiledTelemetry, compileTelemetry, telemetryTable } from '../telemetry.ts';
+import { compileEtcd, ETCD_SCHEME, type EtcdConfig, etcdTable } from './etcd.ts';
+import { compileOidc, type OidcConfig, oidcTable } from './oidc.ts';
 
-/** What the command line said; undefined where it said nothing. */
-export interface SmsFlags {
+const { nonEmpty: text } = schemaKit;
+const { kept_changes, max_bytes, ...limits } = limitFields(registryLimitSpecs);
+const names = z.array(text);
+
+const MAX_APPROVER_RULES = 256;
+const MAX_NEEDED_APPROVERS = 16;
+const patterns = z.array(text.max(recordLimits.patternChars)).max(recordLimits.patterns).optional();
+
+/** `[[approvals.rules]]`: approvers of the calls that match. */
+const approverRule = strictTable({
+  name: text.max(128).optional(),
+  namespaces: patterns,
+  servers: patterns,
+  tools: patterns,
+  approvers: patterns,
+  needed: z.int().min(1).max(MAX_NEEDED_APPROVERS).optional(),
+  allow_self: z.boolean().optional(),
+});
+
+/** The registry's config file. */
+const smsDocument = strictTable({
+  grpc: strictTable({ listen: text.optional() }).optional(),
+  http: strictTable({
+    listen: text.optional(),
+    allowed_hosts: names.optional(),
+    allowed_origins: names.optional(),
+  }).optional(),
+  store: strictTable({
+    file: text.optional(),
+    url: text.optional(),
+    etcd: etcdTable.optional(),
+    kept_changes,
+    max_bytes,
+  }).optional(),
+  mcp: strictTable({
+    registry_dir: text.optional(),
+    strict: z.boolean().optional(),
+    allow_mass_removal: z.boolean().optional(),
+    allow_server_test: z.boolean().optional(),
+  }).optional(),
+  tasks: strictTable({ dir: text.optional(), blob_dir: text.optional() }).optional(),
+  runs: strictTable({ queue: text.optional() }).optional(),
+  nats: registryNatsTable(schemaKit).optional(),
+  approvals: strictTable({ rules: z.array(approverRule).max(MAX_APPROVER_RULES).optional() }).optional(),
+  egress: egressTable(schemaKit).optional(),
+  audit: registryAuditTable(schemaKit).optional(),
+  telemetry: telemetryTable(schemaKit).optional(),
+  tls: strictTable({ cert: text.optional(), key: text.optional() }).optional(),
+  auth: strictTable({
+    admin_token_file: text.optional(),
+    node_token_file: text.optional(),
+    insecure_no_auth: z.boolean().optional(),
+    allow_plaintext_beyond_loopback: z.boolean().optional(),
+  }).optional(),
+  oidc: oidcTable.optional(),
+  limits: strictTable(limits).optional(),
+});
+
+type SmsDocument = z.infer<typeof smsDocument>;
+
+/** Command-line flags; undefined: not given. */
+export interface RegistryConfigFlags {
   readonly config?: string | undefined;
   readonly grpc?: string | undefined;
   readonly http?: string | undefined;
@@ -39,69 +100,69 @@ export interface SmsFlags {
 }
 
 /** The registry's configuration, read and checked once. All paths are absolute. */
-export interface SmsConfig {
+export interface RegistryConfig {
   readonly grpc: ListenAddress;
   readonly http: ListenAddress;
-  readonly files: SmsFiles;
-  /** Where the records are instead of `files.data`; null: they are in that file. */
+  readonly files: RegistryFiles;
+  /** Etcd with the records; null: the records are in `files.data`. */
   readonly etcd: EtcdConfig | null;
-  /** Where runs wait for the nodes; null: this registry takes none. */
-  readonly queue: SmsQueue | null;
+  /** Run queue of the nodes; null: this registry accepts no runs. */
+  readonly queue: RegistryQueueConfig | null;
   readonly registryDir: string | null;
   readonly taskDir: string | null;
   readonly strict: boolean;
-  /** Whether a load of the directory may remove most of the records that came from it. */
+  /** Whether loading the directory may remove most of the records that came from it. */
   readonly allowMassRemoval: boolean;
   readonly tls: { readonly cert: string; readonly key: string } | null;
-  /** False: everybody on this machine may do everything. */
+  /** False: every local caller has every permission. */
   readonly auth: boolean;
   readonly allowedHosts: readonly string[];
   readonly allowedOrigins: readonly string[];
   readonly allowServerTest: boolean;
-  /** Where HTTP servers that are tested here may be. */
+  /** Allowed hosts of HTTP servers that the registry tests. */
   readonly egress: CompiledEgress;
-  /** People who log in elsewhere; null: nobody does. */
+  /** Login of users with an OpenID provider; null: disabled. */
   readonly oidc: OidcConfig | null;
-  /** Its own trail; null: it keeps none. */
-  readonly audit: SmsAudit | null;
-  /** Where traces and metrics go; null: nowhere. */
+  /** The registry's audit log; null: disabled. */
+  readonly audit: RegistryAuditConfig | null;
+  /** Export of traces and metrics; null: none. */
   readonly telemetry: CompiledTelemetry | null;
-  readonly limits: SmsLimits;
-  /** Who decides about which calls; the first that matches counts. */
+  readonly limits: RegistryLimits;
+  /** Approvers by call; the first matching rule applies. */
   readonly approverRules: readonly ApproverRule[];
 }
 
-/** Who decides about what, in one namespace or several. */
+/** Approvers of the calls that match. */
 export interface ApproverRule {
   readonly name: string;
-  /** Patterns, like those that follow. */
+  /** Patterns, as are `servers` and `tools`. */
   readonly namespaces: readonly string[];
   readonly servers: readonly string[];
   readonly tools: readonly string[];
-  /** Names of who may; null: everybody who may decide at all. */
+  /** Names of the permitted approvers; null: every user with the approver role. */
   readonly approvers: readonly string[] | null;
-  /** How many have to allow it. */
+  /** Number of approvals that a call needs. */
   readonly needed: number;
   /** Whether the submitter of a run may approve its calls. */
   readonly allowSelf: boolean;
 }
 
-/** A queue, and how it is reached. */
-export type SmsQueue = QueueAddress & Omit<CompiledNats, 'replicas' | 'plainText'>;
+/** Run queue and the connection to it. */
+export type RegistryQueueConfig = QueueAddress & Omit<CompiledNats, 'replicas' | 'plainText'>;
 
-export type SmsAudit = Omit<CompiledAudit, 'args' | 'file'> & { readonly file: string };
+export type RegistryAuditConfig = Omit<CompiledAudit, 'args' | 'file'> & { readonly file: string };
 
-export interface SmsConfigOptions {
-  readonly flags: SmsFlags;
+export interface RegistryConfigOptions {
+  readonly flags: RegistryConfigFlags;
   readonly env: NodeJS.ProcessEnv;
   /** @default reads the file system */
   readonly readFile?: ReadTextFile;
 }
 
-/** Flags come before variables, variables before the file, the file before the defaults. */
-export function loadSmsConfig({ flags, env, readFile = readTextFile }: SmsConfigOptions): SmsConfig {
+/** Loads the configuration. Flags override variables, variables override the file, the file overrides the defaults. */
+export function loadRegistryConfig({ flags, env, readFile = readTextFile }: RegistryConfigOptions): RegistryConfig {
   const file = findConfigFile(flags.config, { variable: 'SMS_CONFIG', name: 'sms.toml' }, env, readFile);
-  const document = file === undefined ? {} : readTomlFile(file, checkSmsDocument);
+  const document = file === undefined ? {} : readDocument(file, smsDocument);
   const path = pathReader(file?.folder ?? '.');
   const grpc = address('grpc', flags.grpc, env.SMS_GRPC, document.grpc?.listen, DEFAULT_GRPC_ADDRESS);
   const http = address('http', flags.http, env.SMS_HTTP, document.http?.listen, DEFAULT_HTTP_ADDRESS);
@@ -111,7 +172,7 @@ export function loadSmsConfig({ flags, env, readFile = readTextFile }: SmsConfig
     node: path(undefined, env.SMS_NODE_TOKEN_FILE, document.auth?.node_token_file),
     blobs: path(undefined, env.SMS_BLOB_DIR, document.tasks?.blob_dir),
   });
-  const config: SmsConfig = {
+  const config: RegistryConfig = {
     grpc,
     http,
     files,
@@ -147,17 +208,16 @@ export function loadSmsConfig({ flags, env, readFile = readTextFile }: SmsConfig
 }
 
 function etcdOf(
-  flags: SmsFlags,
+  flags: RegistryConfigFlags,
   { store }: SmsDocument,
   file: ConfigFile | undefined,
   env: NodeJS.ProcessEnv,
 ): EtcdConfig | null {
-  const [from, url] =
-    flags.store !== undefined
-      ? ['--store', flags.store]
-      : env.SMS_STORE
-        ? ['SMS_STORE', env.SMS_STORE]
-        : ['store.url', store?.url];
+  const [from, url] = firstGiven(
+    ['--store', flags.store],
+    ['SMS_STORE', env.SMS_STORE || undefined],
+    ['store.url', store?.url],
+  );
   if (url === undefined) {
     if (store?.etcd === undefined) return null;
     throw new ConfigError('store.etcd is set, but neither --store nor store.url names an etcd');
@@ -169,17 +229,16 @@ function etcdOf(
 }
 
 function queueOf(
-  flags: SmsFlags,
+  flags: RegistryConfigFlags,
   { runs, nats: table }: SmsDocument,
   file: ConfigFile | undefined,
   env: NodeJS.ProcessEnv,
-): SmsQueue | null {
-  const [from, address] =
-    flags.queue !== undefined
-      ? ['--queue', flags.queue]
-      : env.SMS_QUEUE
-        ? ['SMS_QUEUE', env.SMS_QUEUE]
-        : ['runs.queue', runs?.queue];
+): RegistryQueueConfig | null {
+  const [from, address] = firstGiven(
+    ['--queue', flags.queue],
+    ['SMS_QUEUE', env.SMS_QUEUE || undefined],
+    ['runs.queue', runs?.queue],
+  );
   if (address === undefined) {
     if (table === undefined) return null;
     throw new ConfigError('[nats] is set, but neither --queue nor runs.queue names a queue');
@@ -197,6 +256,13 @@ function queueOf(
   });
 }
 
+type Candidate = readonly [from: string, text: string | undefined];
+
+/** The text with the highest precedence, and the name of its source for messages. */
+function firstGiven(flag: Candidate, variable: Candidate, field: Candidate): Candidate {
+  return [flag, variable].find(([, text]) => text !== undefined) ?? field;
+}
+
 const everything: readonly string[] = Object.freeze(['*']);
 
 function approverRulesOf({ approvals }: SmsDocument): readonly ApproverRule[] {
@@ -212,8 +278,8 @@ function approverRulesOf({ approvals }: SmsDocument): readonly ApproverRule[] {
   return Object.freeze(rules);
 }
 
-/** Tokens, commands and secrets must not cross a network in clear by accident. */
-function refuseExposure(config: SmsConfig, allowPlaintext: boolean): void {
+/** Rejects a configuration that would send tokens, commands and secrets over a network unencrypted by accident. */
+function refuseExposure(config: RegistryConfig, allowPlaintext: boolean): void {
   for (const [name, { host, port }] of [['grpc', config.grpc] as const, ['http', config.http] as const]) {
     if (isLoopbackHost(host)) continue;
     if (!config.auth) {
@@ -234,12 +300,11 @@ function address(
   field: string | undefined,
   fallback: string,
 ): ListenAddress {
-  const [from, text] =
-    flagText !== undefined
-      ? [`--${name}`, flagText]
-      : variable
-        ? [`SMS_${name.toUpperCase()}`, variable]
-        : [`${name}.listen`, field ?? fallback];
+  const [from, text = fallback] = firstGiven(
+    [`--${name}`, flagText],
+    [`SMS_${name.toUpperCase()}`, variable || undefined],
+    [`${name}.listen`, field],
+  );
   const parsed = parseListenAddress(text);
   if (parsed === null) throw new ConfigError(`${from}: expected HOST:PORT, found "${text}"`);
   return parsed;
@@ -271,12 +336,12 @@ function dataFiles(
   data: string | null,
   env: NodeJS.ProcessEnv,
   given: { readonly admin: string | null; readonly node: string | null; readonly blobs: string | null },
-): SmsFiles {
-  const directory = data === null ? defaultSmsDirectory(env) : dirname(data);
+): RegistryFiles {
+  const directory = data === null ? defaultRegistryDirectory(env) : dirname(data);
   if (directory === null) {
     throw new ConfigError('no data directory: set --data, XDG_STATE_HOME or HOME');
   }
-  const files = smsFiles(directory);
+  const files = filesOfRegistry(directory);
   return {
     ...files,
     data: data ?? files.data,
@@ -289,15 +354,15 @@ function dataFiles(
 function auditOf(
   { audit: table }: SmsDocument,
   file: ConfigFile | undefined,
-  files: SmsFiles,
+  files: RegistryFiles,
   env: NodeJS.ProcessEnv,
-): SmsAudit | null {
+): RegistryAuditConfig | null {
   if (table?.enabled === false) return null;
   const { args: _, ...audit } = compileAudit(table, file, { env, readFile: readSecretFile });
   return Object.freeze({ ...audit, file: audit.file ?? files.audit });
 }
 
-function tlsFiles(cert: string | null, key: string | null): SmsConfig['tls'] {
+function tlsFiles(cert: string | null, key: string | null): RegistryConfig['tls'] {
   if (cert === null && key === null) return null;
   if (cert === null || key === null) {
     throw new ConfigError(
@@ -307,12 +372,12 @@ function tlsFiles(cert: string | null, key: string | null): SmsConfig['tls'] {
   return { cert, key };
 }
 
-function limitsOf(document: SmsDocument): SmsLimits {
+function limitsOf(document: SmsDocument): RegistryLimits {
   const { kept_changes, max_bytes } = document.store ?? {};
   const given = { ...document.limits, kept_changes, max_bytes };
-  const entries = Object.entries(smsLimitSpecs).map(([name, spec]) => [
+  const entries = Object.entries(registryLimitSpecs).map(([name, spec]) => [
     name,
     given[name as keyof typeof given] ?? spec.default,
   ]);
-  return Object.freeze(Object.fromEntries(entries)) as SmsLimits;
+  return Object.freeze(Object.fromEntries(entries)) as RegistryLimits;
 }

@@ -1,9 +1,11 @@
-import { cutText } from '../../base/cut-text.ts';
-import { isHeaderName } from '../../base/http-header.ts';
+import { cutText } from '../base/cut-text.ts';
+import { isHeaderName } from '../base/http-header.ts';
+import { looksLikeCredential } from '../server/records/record-credentials.ts';
+import { Secret } from '../server/secrets/secret.ts';
 
 const MAX_URL_SHOWN = 200;
 
-/** What the transport sets itself; a second value would be dropped, or would break the request. */
+/** Headers that the HTTP transport sets: a second value would be dropped or would break the request. */
 const OWN_HEADERS = new Set([
   'accept',
   'connection',
@@ -18,7 +20,7 @@ const OWN_HEADERS = new Set([
   'upgrade',
 ]);
 
-/** What is wrong with the address of a provider. Shown is what cannot hold a password or a key. */
+/** Describes what is wrong with a provider URL; undefined: valid. Shows only the parts that cannot hold a credential. */
 export function backendUrlComplaint(text: string): string | undefined {
   const shown = text.includes('@')
     ? ''
@@ -36,4 +38,11 @@ export function backendUrlComplaint(text: string): string | undefined {
 export function headerNameComplaint(name: string): string | undefined {
   if (!isHeaderName(name)) return 'is not a valid HTTP header name';
   return OWN_HEADERS.has(name.toLowerCase()) ? 'is a header that the host sets itself' : undefined;
+}
+
+/** Secret for a header value. Only values that look like a credential are redacted everywhere; a title or version is hidden from messages about the receiver alone. */
+export function headerSecret(header: string, value: string): Secret {
+  return looksLikeCredential(header, value)
+    ? new Secret(value, [value, value.replace(/^\S+ +/, '')])
+    : new Secret(value, []);
 }

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { loadSmsConfig } from '../../src/config/sms/sms-config.ts';
+import { loadRegistryConfig } from '../../../src/config/registry/registry-config.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'spear-etcd-config-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -13,7 +13,7 @@ writeFileSync(join(folder, 'open.key'), 'KEY', { mode: 0o644 });
 function etcdOf(store: string | undefined, toml = '', env: NodeJS.ProcessEnv = {}) {
   const config = join(folder, 'sms.toml');
   writeFileSync(config, toml);
-  return loadSmsConfig({ flags: { store, config }, env: { HOME: folder, ...env } }).etcd;
+  return loadRegistryConfig({ flags: { store, config }, env: { HOME: folder, ...env } }).etcd;
 }
 
 describe('an etcd as the store', () => {

@@ -1,24 +1,24 @@
-import { errorCode } from '../../base/error-text.ts';
-import type { JsonObject } from '../../base/json.ts';
-import type { LimitName } from '../../runtime/port/limits.ts';
-import { ConfigError } from '../config-error.ts';
-import { type ReadTextFile, readTextFile } from '../config-file.ts';
-import type { TaskDocument } from './schema.ts';
+import { errorCode } from '../base/error-text.ts';
+import type { JsonObject } from '../base/json.ts';
+import type { LimitName } from '../runtime/port/limits.ts';
+import { ConfigError } from './config-error.ts';
+import { type ReadTextFile, readTextFile } from './config-file.ts';
+import type { TaskDocument } from './task-document.ts';
 
 const TOML = /\.toml$/i;
 
-/** What a task is allowed and given; every field is set. */
+/** Settings of a task; every field is set. */
 export interface TaskConfig {
   readonly name: string | null;
-  /** Null: the default one. */
+  /** Null: the default namespace. */
   readonly namespace: string | null;
-  /** The map of the task: strings, but for values of `mcp.*` keys, which may be any JSON. */
+  /** Strings, except that values of `mcp.*` keys may be any JSON. */
   readonly config: Readonly<JsonObject>;
   readonly limits: Readonly<Partial<Record<LimitName, number>>>;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly backend: string | null;
-  /** The module that the file names, in its own words; null: it names none. */
+  /** Module as the file names it; null: none. */
   readonly wasm: string | null;
 }
 
@@ -33,20 +33,20 @@ const empty: TaskConfig = Object.freeze({
   wasm: null,
 });
 
-/** A task config as a program writes it: what the file would hold. */
+/** Task config given by a program: the content of a config file. */
 export type TaskInput = TaskDocument;
 
-/** What messages about a task config call it. */
+/** Name of a task config in messages. */
 export const taskLabel = (source: string | TaskInput | undefined): string =>
   typeof source === 'string' ? source : 'task';
 
-/** Reads and checks a task config; without one there is nothing to check and nothing to load for it. */
+/** Reads and checks a task config. Without a source, the parser and zod are not loaded. */
 export async function loadTaskConfig(
   source: string | TaskInput | undefined,
   readFile: ReadTextFile = readTextFile,
 ): Promise<TaskConfig> {
   if (source === undefined) return empty;
-  const { checkTaskDocument } = await import('./schema.ts');
+  const { checkTaskDocument } = await import('./task-document.ts');
   const document = typeof source === 'string' ? await parseTask(source, readFile) : source;
   const checked = checkTaskDocument(taskLabel(source), document);
   if ('complaint' in checked) throw new ConfigError(checked.complaint);
@@ -72,8 +72,8 @@ export async function parseTask(file: string, readFile: ReadTextFile = readTextF
     throw new ConfigError(`${file}: the task config cannot be read (${errorCode(error)})`);
   }
   if (TOML.test(file)) {
-    const { parseNamedToml } = await import('../toml.ts');
-    return parseNamedToml({ path: file, text });
+    const { parseTomlFile } = await import('./document.ts');
+    return parseTomlFile({ path: file, text });
   }
   try {
     return JSON.parse(text);
