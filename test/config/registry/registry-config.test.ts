@@ -232,7 +232,7 @@ describe('where clients find a registry', () => {
     ['127.0.0.1:6', endpoint, {}, 'own', 'local-admin', null],
     ['localhost:6', endpoint, { token: 't' }, 'own', 't', null],
     ['http://127.0.0.1:6', endpoint, {}, 'own', 'local-admin', null],
-    // Whoever is there now is not known: the process that wrote the file is gone.
+    // The process that wrote the file is gone; another process may listen there now.
     ['127.0.0.1:6', { ...endpoint, pid: 2 ** 22 + 1 }, {}, 'own', 'local-admin', null],
     [
       '127.0.0.1:6',
