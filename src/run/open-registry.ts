@@ -6,7 +6,11 @@ import { toldWhile, untold, type Waiting } from '../base/waiting.ts';
 import { stateDirectory } from '../base/xdg-directories.ts';
 import { ConfigError } from '../config/config-error.ts';
 import { processEnvironment } from '../config/process-environment.ts';
-import type { RegistryEndpoint, RegistryEndpointOptions, RegistryEndpointWords } from '../config/registry/registry-endpoint.ts';
+import type {
+  RegistryEndpoint,
+  RegistryEndpointOptions,
+  RegistryEndpointWords,
+} from '../config/registry/registry-endpoint.ts';
 import type { NodeApprovals } from '../registry-client/approval-port.ts';
 import { RegistryCache } from '../registry-client/cache.ts';
 import type { IdentityPort } from '../registry-client/identity-port.ts';

@@ -4,7 +4,11 @@ import { errorText } from '../../base/error-text.ts';
 import { stateDirectory } from '../../base/xdg-directories.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
-import { loadRegistryConfig, type RegistryConfig, type RegistryConfigFlags } from '../../config/registry/registry-config.ts';
+import {
+  loadRegistryConfig,
+  type RegistryConfig,
+  type RegistryConfigFlags,
+} from '../../config/registry/registry-config.ts';
 import { DirectoryRefused, type RunningSms, startSms } from '../../registry/sms.ts';
 import { openServiceLog, type ServiceLog } from '../../server/log/service-log.ts';
 import { profileKind } from '../../server/records/profile-kind.ts';
@@ -59,7 +63,8 @@ function copying(verb: string, copy: (config: RegistryConfig, file: string) => P
   });
 }
 
-type ConfigFlags = Partial<Omit<ServeFlags, 'dryRun' | 'mcpRegistryDir' | 'mcpDir'>> & Pick<RegistryConfigFlags, 'registryDir'>;
+type ConfigFlags = Partial<Omit<ServeFlags, 'dryRun' | 'mcpRegistryDir' | 'mcpDir'>> &
+  Pick<RegistryConfigFlags, 'registryDir'>;
 
 /** An absent boolean flag leaves the decision to the variable and the config file. */
 const smsFlags = (flags: ConfigFlags): RegistryConfigFlags => ({

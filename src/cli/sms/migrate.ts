@@ -7,7 +7,12 @@ import { UsageError } from '../exit-codes.ts';
 const FILE_SCHEME = 'sqlite:';
 
 /** Copies a registry to another place. Returns messages. */
-export async function migrate(from: string, to: string, flags: RegistryConfigFlags, env: NodeJS.ProcessEnv): Promise<string[]> {
+export async function migrate(
+  from: string,
+  to: string,
+  flags: RegistryConfigFlags,
+  env: NodeJS.ProcessEnv,
+): Promise<string[]> {
   const { counts, warnings } = await migrateRegistry(
     placeOf('--from', from, flags, env),
     placeOf('--to', to, flags, env),

@@ -12,7 +12,7 @@ import {
 import { type CompiledAudit, compileAudit, registryAuditTable } from '../audit.ts';
 import { ConfigError } from '../config-error.ts';
 import { type ConfigFile, findConfigFile, type ReadTextFile, readTextFile } from '../config-file.ts';
-import { defaultRegistryDirectory, type RegistryFiles, filesOfRegistry } from '../directories.ts';
+import { defaultRegistryDirectory, filesOfRegistry, type RegistryFiles } from '../directories.ts';
 import { limitFields, readDocument, schemaKit, strictTable } from '../document.ts';
 import { type CompiledEgress, compileEgress, egressTable } from '../egress.ts';
 import { type RegistryLimits, registryLimitSpecs } from '../limits.ts';

@@ -6,7 +6,7 @@ import { readSecretFile, SecretFileError } from '../../server/secrets/secret-fil
 import { isLoopbackHost } from '../address.ts';
 import { ConfigError } from '../config-error.ts';
 import { readTextFile } from '../config-file.ts';
-import { defaultRegistryDirectory, type RegistryFiles, filesOfRegistry } from '../directories.ts';
+import { defaultRegistryDirectory, filesOfRegistry, type RegistryFiles } from '../directories.ts';
 import { SOCKET_SCHEME } from '../local-socket.ts';
 
 /** Address of a registry and the token for it. */
@@ -42,12 +42,20 @@ export type RegistryEndpointWords = Readonly<Record<'sms' | 'tokenFile' | 'ca', 
 const optionWords: RegistryEndpointWords = { sms: 'sms', tokenFile: 'tokenFile', ca: 'ca' };
 
 /** HTTP endpoint with the admin token, for `spear`. */
-export function findRegistryAdmin(options: RegistryEndpointOptions, env: NodeJS.ProcessEnv, words = optionWords): RegistryEndpoints {
+export function findRegistryAdmin(
+  options: RegistryEndpointOptions,
+  env: NodeJS.ProcessEnv,
+  words = optionWords,
+): RegistryEndpoints {
   return find(options, env, words, { protocol: 'http', variable: 'SPEAR_SMS', tokenFile: 'adminToken' });
 }
 
 /** gRPC endpoint with the node token, for processes that run guests. */
-export function findRegistryForNode(options: RegistryEndpointOptions, env: NodeJS.ProcessEnv, words = optionWords): RegistryEndpoints {
+export function findRegistryForNode(
+  options: RegistryEndpointOptions,
+  env: NodeJS.ProcessEnv,
+  words = optionWords,
+): RegistryEndpoints {
   return find(options, env, words, { protocol: 'grpc', variable: 'SPEAR_SMS_GRPC', tokenFile: 'nodeToken' });
 }
 
@@ -67,7 +75,12 @@ interface Side {
 }
 
 /** Resolves comma-separated addresses. */
-function find(options: RegistryEndpointOptions, env: NodeJS.ProcessEnv, words: RegistryEndpointWords, side: Side): RegistryEndpoints {
+function find(
+  options: RegistryEndpointOptions,
+  env: NodeJS.ProcessEnv,
+  words: RegistryEndpointWords,
+  side: Side,
+): RegistryEndpoints {
   const [given, ...more] = (options.sms ?? env[side.variable] ?? '').split(',').map((address) => address.trim());
   const from = options.sms === undefined ? side.variable : words.sms;
   if (more.some((address) => address === '') || (given === '' && more.length > 0)) {
@@ -133,7 +146,10 @@ function warningOf(url: string, isLocal: boolean, from: string): string {
 const PRINTED_VARIABLE = 'SPEAR_SMS_WARNING_PRINTED';
 
 /** The warning of an endpoint, unless a command that started this process has printed it. */
-export function unprintedWarning({ warning }: Pick<RegistryEndpoint, 'warning'>, env: NodeJS.ProcessEnv): string | null {
+export function unprintedWarning(
+  { warning }: Pick<RegistryEndpoint, 'warning'>,
+  env: NodeJS.ProcessEnv,
+): string | null {
   return env[PRINTED_VARIABLE] === warning ? null : warning;
 }
 
@@ -188,7 +204,11 @@ export function serverUrl(text: string, from: string): string {
   return `${scheme}//${parsed.hostname}${port ? `:${port}` : ''}`;
 }
 
-function givenToken(options: RegistryEndpointOptions, env: NodeJS.ProcessEnv, words: RegistryEndpointWords): ReadToken | null {
+function givenToken(
+  options: RegistryEndpointOptions,
+  env: NodeJS.ProcessEnv,
+  words: RegistryEndpointWords,
+): ReadToken | null {
   if (options.token !== undefined) return fixedToken(options.token);
   if (options.tokenFile !== undefined) return tokenOfFile(options.tokenFile, words.tokenFile);
   if (env.SPEAR_SMS_TOKEN) return fixedToken(env.SPEAR_SMS_TOKEN);

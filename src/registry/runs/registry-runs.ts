@@ -15,7 +15,10 @@ export interface RegistryRuns {
 }
 
 /** The runs of a registry: in the account of their namespace where it has one, else in that of all. @throws Error */
-export async function openRegistryRuns(queue: RegistryQueueConfig | null, options: RegistryQueueOptions): Promise<RegistryRuns> {
+export async function openRegistryRuns(
+  queue: RegistryQueueConfig | null,
+  options: RegistryQueueOptions,
+): Promise<RegistryRuns> {
   const started = 'this registry does not accept runs: it was started without --queue; submit to a node (spear --node)';
   if (queue === null)
     return { kept: () => noQueue(started), facts: () => null, isAvailable: () => null, close: async () => {} };

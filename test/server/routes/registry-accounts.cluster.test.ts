@@ -127,8 +127,12 @@ describe('a registry of several teams', () => {
     const wrong = startTestSms({ queue: queueOf('[nats.accounts]\nteam-a = "file:stranger.creds"') });
     await expect(wrong).rejects.toThrow('rejected the credentials in nats.accounts.team-a');
     const config = written('none.toml', '[nats]\nca = "ca.pem"');
-    expect(() => loadRegistryConfig({ flags: { config }, env: { HOME: folder } })).toThrow('neither --queue nor runs.queue');
+    expect(() => loadRegistryConfig({ flags: { config }, env: { HOME: folder } })).toThrow(
+      'neither --queue nor runs.queue',
+    );
     const flags = { config: written('clear.toml', '[runs]\nqueue = "nats://10.0.0.1:4222"') };
-    expect(() => loadRegistryConfig({ flags, env: { HOME: folder } })).toThrow('runs.queue: inputs, results and journals');
+    expect(() => loadRegistryConfig({ flags, env: { HOME: folder } })).toThrow(
+      'runs.queue: inputs, results and journals',
+    );
   });
 });
