@@ -36,7 +36,7 @@ describe('a script made of a journal', () => {
         },
       ],
     });
-    expect(checkScript('made', made)).toHaveProperty('script');
+    expect(checkScript('made', made)).toHaveProperty('document');
   });
 
   it('leaves out what was never answered, and takes what a later attempt got', () => {
