@@ -4,7 +4,7 @@ import { telemetryLimitSpecs } from '../src/config/telemetry.ts';
 import { MAX_GUEST_TOOL_OUTPUT_BYTES, type NumberParam, numberParams } from '../src/runtime/abi/chat-params.ts';
 import { type LimitSpec, limitSpecs } from '../src/runtime/port/limits.ts';
 import { type McpParamKey, mcpParamKeys } from '../src/runtime/port/mcp-params.ts';
-import { budgetRanges } from '../src/server/records/record-limits.ts';
+import { budgetRanges } from '../src/server/records/field-rules.ts';
 import { amount, code, table } from './markdown.ts';
 
 /** `limits` of the task config, and `--limit`. */

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { sampleRecord } from '../../test/server/records/record-samples.ts';
+import { sampleRecord } from '../../test/server/records/server-samples.ts';
 import { NodeLives } from '../../test/torture/node/node-life.ts';
 import type { SmsProcess } from './sms-process.ts';
 

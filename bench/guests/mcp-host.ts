@@ -8,8 +8,7 @@ import { ToolEvents } from '../../src/agent/mcp/tool-events.ts';
 import { StaticRegistry } from '../../src/registry-client/static-registry.ts';
 import { noLists, noToolSearch } from '../../src/runtime/port/policy-layers.ts';
 import { openAuditLog } from '../../src/server/audit/log.ts';
-import type { McpServerRecord } from '../../src/server/records/record.ts';
-import { parseRecord } from '../../src/server/records/record-parse.ts';
+import { type McpServerRecord, parseRecord } from '../../src/server/records/server.ts';
 import { createSecretSource } from '../../src/server/secrets/secret-file.ts';
 
 const server = fileURLToPath(new URL('./many-tools.mjs', import.meta.url));

@@ -8,8 +8,8 @@ import { fileURLToPath } from 'node:url';
 import { createClient } from '@connectrpc/connect';
 import { createGrpcTransport } from '@connectrpc/connect-node';
 import { McpRegistryService } from '../../src/generated/proto/sms/mcp_registry_pb.ts';
-import type { McpServerRecord } from '../../src/server/records/record.ts';
-import { recordToWire } from '../../src/server/records/record-wire.ts';
+import type { McpServerRecord } from '../../src/server/records/server.ts';
+import { recordToWire } from '../../src/server/records/wire.ts';
 import { makeLargeRegistry } from '../../test/registry/large-registry.ts';
 
 const command = fileURLToPath(new URL('../../src/cli/sms/entry.ts', import.meta.url));

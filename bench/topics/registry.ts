@@ -8,7 +8,7 @@ import { RegistryCache } from '../../src/registry-client/cache.ts';
 import { inProcessSource } from '../../src/registry-client/in-process-source.ts';
 import { createMemoryStore } from '../../src/server/store/memory-store.ts';
 import { largeRegistryId } from '../../test/registry/large-registry.ts';
-import { sampleRecord } from '../../test/server/records/record-samples.ts';
+import { sampleRecord } from '../../test/server/records/server-samples.ts';
 import { openSms, type SmsProcess } from '../guests/sms-process.ts';
 import { goal, type Row, rowWithRatios } from '../measure/row.ts';
 import { median } from '../measure/statistics.ts';

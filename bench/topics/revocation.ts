@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { startEtcd } from '../../scripts/engines/etcd-cluster.ts';
-import { sampleRecord } from '../../test/server/records/record-samples.ts';
+import { sampleRecord } from '../../test/server/records/server-samples.ts';
 import { requireBuild } from '../guests/built.ts';
 import { openCallingNode } from '../guests/calling-node.ts';
 import { openSms, type SmsProcess } from '../guests/sms-process.ts';

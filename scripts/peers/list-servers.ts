@@ -6,7 +6,7 @@ import type { McpPool } from '../../src/agent/mcp/client/pool.ts';
 import type { PoolLog } from '../../src/agent/mcp/client/pool-options.ts';
 import { type ToolboxServer, toRecords } from '../../src/agent/mcp/toolbox-server.ts';
 import { errorText } from '../../src/base/error-text.ts';
-import type { McpServerRecord } from '../../src/server/records/record.ts';
+import type { McpServerRecord } from '../../src/server/records/server.ts';
 import type { RealServer } from './real-server.ts';
 import { startServer } from './start-server.ts';
 

@@ -2,7 +2,7 @@ import type { ToolErrorCode } from '../../src/agent/mcp/client/errors.ts';
 import type { McpPool } from '../../src/agent/mcp/client/pool.ts';
 import type { ToolList } from '../../src/agent/mcp/client/tool-list.ts';
 import type { ToolOutput } from '../../src/agent/mcp/client/tool-result.ts';
-import type { McpServerRecord } from '../../src/server/records/record.ts';
+import type { McpServerRecord } from '../../src/server/records/server.ts';
 import { chooseCall } from './choose-call.ts';
 import { listBySdk } from './list-by-sdk.ts';
 import { withServer } from './list-servers.ts';

@@ -1,6 +1,6 @@
 import { cutText } from '../base/cut-text.ts';
 import { isHeaderName } from '../base/http-header.ts';
-import { looksLikeCredential } from '../server/records/record-credentials.ts';
+import { looksLikeCredential } from '../server/records/credentials.ts';
 import { Secret } from '../server/secrets/secret.ts';
 
 const MAX_URL_SHOWN = 200;

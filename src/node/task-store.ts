@@ -1,7 +1,6 @@
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite';
 import { copyDatabase, inTransaction, namingDamage, openExclusively, whyNotStored } from '../base/sqlite-file.ts';
-import { type TaskContent, type TaskRevision, taskId } from '../server/records/task.ts';
-import { taskContentText, taskDigest } from '../server/records/task-digest.ts';
+import { type TaskContent, type TaskRevision, taskContentText, taskDigest, taskId } from '../server/records/task.ts';
 import {
   type AppliedTask,
   type NamedTask,

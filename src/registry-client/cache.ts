@@ -1,7 +1,7 @@
 import type { RegistryView } from '../agent/policy/registry-view.ts';
 import type { McpProfile } from '../server/records/profile.ts';
-import type { McpServerRecord } from '../server/records/record.ts';
-import { serverKind } from '../server/records/server-kind.ts';
+import type { McpServerRecord } from '../server/records/server.ts';
+import { serverKind } from '../server/records/server.ts';
 import type { StopRecord } from '../server/records/stop.ts';
 import { KindCache, type KindCacheOptions } from './kind-cache.ts';
 

@@ -1,11 +1,10 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import type { BoundCall } from '../server/records/approval.ts';
 import type { McpProfile } from '../server/records/profile.ts';
-import type { McpServerRecord } from '../server/records/record.ts';
-import type { RegistryListing } from '../server/records/record-events.ts';
+import type { RegistryListing } from '../server/records/record-kind.ts';
+import type { McpServerRecord } from '../server/records/server.ts';
 import type { StopRecord } from '../server/records/stop.ts';
-import type { TaskRevision } from '../server/records/task.ts';
-import type { TaskRecord } from '../server/records/task-kind.ts';
+import type { TaskRecord, TaskRevision } from '../server/records/task.ts';
 import {
   ApprovalRejected,
   type AskedApproval,

@@ -1,5 +1,4 @@
-import type { IssuerDescription } from '../server/records/issuer.ts';
-import type { Identity } from '../server/records/permissions.ts';
+import type { Identity, IssuerDescription } from '../server/records/permissions.ts';
 
 /** A registry that can say who somebody is. */
 export interface IdentityPort {

@@ -1,8 +1,7 @@
 import { untilAborted } from '../base/abort.ts';
 import { backoffMs } from '../base/backoff.ts';
 import { Listeners } from '../base/listeners.ts';
-import type { RegistryListing } from '../server/records/record-events.ts';
-import type { RecordKind, StoreStamps } from '../server/records/record-kind.ts';
+import type { RecordKind, RegistryListing, StoreStamps } from '../server/records/record-kind.ts';
 import { type RegistryEnvironment, systemEnvironment } from './environment.ts';
 import { Freshness, type RegistryState } from './freshness.ts';
 import { Lifetime } from './lifetime.ts';

@@ -9,14 +9,12 @@ import { McpProfileService, type McpProfile as WireProfile } from '../generated/
 import { McpRegistryService } from '../generated/proto/sms/mcp_registry_pb.ts';
 import type { McpServerRecord as WireRecord } from '../generated/proto/sms/mcp_server_record_pb.ts';
 import { NodeRunService } from '../generated/proto/sms/node_runs_pb.ts';
-import type { McpProfile } from '../server/records/profile.ts';
-import { profileKind } from '../server/records/profile-kind.ts';
-import { wireToProfileInput } from '../server/records/profile-wire.ts';
-import type { McpServerRecord } from '../server/records/record.ts';
-import type { RegistryListing } from '../server/records/record-events.ts';
-import { wireToInput } from '../server/records/record-wire.ts';
-import { serverKind } from '../server/records/server-kind.ts';
+import { type McpProfile, profileKind } from '../server/records/profile.ts';
+import type { RegistryListing } from '../server/records/record-kind.ts';
+import type { McpServerRecord } from '../server/records/server.ts';
+import { serverKind } from '../server/records/server.ts';
 import type { StopRecord } from '../server/records/stop.ts';
+import { wireToInput, wireToProfileInput } from '../server/records/wire.ts';
 import type { NodeApprovals } from './approval-port.ts';
 import type { IdentityPort } from './identity-port.ts';
 import type { NodeReport, ProcessLoad, ReportAnswer, ReportTarget } from './node-report.ts';
@@ -128,7 +126,7 @@ class GrpcSource implements RemoteSource {
     return this.#canWatchRecords;
   }
 
-  async list(signal: AbortSignal): Promise<RegistryListing> {
+  async list(signal: AbortSignal): Promise<RegistryListing<McpServerRecord>> {
     const response = await this.#registry
       .listMcpServers({}, { signal })
       .catch((error: unknown) => this.#explain(error));

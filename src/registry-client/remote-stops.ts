@@ -1,10 +1,10 @@
 import { type Client, Code, ConnectError, createClient, type Transport } from '@connectrpc/connect';
 import { untilAborted } from '../base/abort.ts';
 import { StopService, type Stop as WireStop } from '../generated/proto/sms/stop_pb.ts';
-import type { RegistryListing } from '../server/records/record-events.ts';
+import type { RegistryListing } from '../server/records/record-kind.ts';
 import type { StopRecord } from '../server/records/stop.ts';
 import { stopKind } from '../server/records/stop-kind.ts';
-import { wireToStopInput } from '../server/records/stop-wire.ts';
+import { wireToStopInput } from '../server/records/wire.ts';
 import type { RegistrySource, RegistryWatchItem } from './source.ts';
 import { WireRecords } from './wire-records.ts';
 

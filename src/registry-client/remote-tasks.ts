@@ -1,9 +1,8 @@
 import { type Client, Code, ConnectError, createClient, type Transport } from '@connectrpc/connect';
 import { TaskRecordService, type TaskRecord as WireTask } from '../generated/proto/sms/task_records_pb.ts';
-import type { RegistryListing } from '../server/records/record-events.ts';
-import type { TaskRevision } from '../server/records/task.ts';
-import { revisionId, type TaskRecord, taskKind, taskRevisionKind } from '../server/records/task-kind.ts';
-import { wireToRevisionInput, wireToTaskInput } from '../server/records/task-wire.ts';
+import type { RegistryListing } from '../server/records/record-kind.ts';
+import { revisionId, type TaskRecord, type TaskRevision, taskKind, taskRevisionKind } from '../server/records/task.ts';
+import { wireToRevisionInput, wireToTaskInput } from '../server/records/wire.ts';
 import type { RegistryWatchItem } from './source.ts';
 import type { TaskPort } from './task-port.ts';
 import { type OnInvalidRecord, WireRecords } from './wire-records.ts';

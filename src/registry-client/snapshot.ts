@@ -1,7 +1,12 @@
-import type { McpServerRecord } from '../server/records/record.ts';
-import { sameContent } from '../server/records/record-compare.ts';
-import type { RegistryEvent, RegistryListing } from '../server/records/record-events.ts';
-import { idOf, type RecordKind, type StoreStamps } from '../server/records/record-kind.ts';
+import {
+  idOf,
+  type RecordKind,
+  type RegistryEvent,
+  type RegistryListing,
+  type StoreStamps,
+  sameContent,
+} from '../server/records/record-kind.ts';
+import type { McpServerRecord } from '../server/records/server.ts';
 import { LayeredMap } from './layered-map.ts';
 
 /** All records of a kind as the node knows them at one revision. Never changed in place: a new one is swapped in. */

@@ -1,5 +1,5 @@
-import type { McpServerRecord } from '../server/records/record.ts';
-import type { RegistryEvent, RegistryListing } from '../server/records/record-events.ts';
+import type { RegistryEvent, RegistryListing } from '../server/records/record-kind.ts';
+import type { McpServerRecord } from '../server/records/server.ts';
 
 /** The source answered, and does not accept this node: its token is not, or no longer, one of the registry. */
 export class RegistryRefused extends Error {

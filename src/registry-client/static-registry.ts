@@ -1,6 +1,6 @@
 import type { RegistryView } from '../agent/policy/registry-view.ts';
-import type { McpServerRecord } from '../server/records/record.ts';
-import { serverKind } from '../server/records/server-kind.ts';
+import type { McpServerRecord } from '../server/records/server.ts';
+import { serverKind } from '../server/records/server.ts';
 import { type RegistrySnapshot, restoreSnapshot } from './snapshot.ts';
 
 /** Records that a program brings itself: one snapshot that never changes. */

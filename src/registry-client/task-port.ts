@@ -1,5 +1,4 @@
-import type { TaskRevision } from '../server/records/task.ts';
-import type { TaskRecord } from '../server/records/task-kind.ts';
+import type { TaskRecord, TaskRevision } from '../server/records/task.ts';
 import type { RegistrySource } from './source.ts';
 
 /** The tasks of a registry, as a node has them. */

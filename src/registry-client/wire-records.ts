@@ -1,7 +1,6 @@
 import { Turns } from '../base/turns.ts';
-import type { RecordIssue } from '../server/records/record.ts';
-import type { RegistryEvent } from '../server/records/record-events.ts';
-import { idOf, type RecordKind, type StoreStamps } from '../server/records/record-kind.ts';
+import type { RecordIssue } from '../server/records/record-kind.ts';
+import { idOf, type RecordKind, type RegistryEvent, type StoreStamps } from '../server/records/record-kind.ts';
 
 export type OnInvalidRecord = (id: string, issue: RecordIssue) => void;
 

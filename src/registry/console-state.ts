@@ -2,7 +2,7 @@ import type { Approval } from '../server/records/approval.ts';
 import type { McpProfile } from '../server/records/profile.ts';
 import type { StoreStamps } from '../server/records/record-kind.ts';
 import type { StopRecord } from '../server/records/stop.ts';
-import type { TokenRecord } from '../server/records/token-record.ts';
+import type { TokenRecord } from '../server/records/token.ts';
 import { StoreError, type StoreReader } from '../server/store/store.ts';
 import { History } from './history.ts';
 import { LiveTopics } from './live-topics.ts';

@@ -16,7 +16,7 @@ import { Turns } from '../base/turns.ts';
 import { checkTaskDocument } from '../config/task-document.ts';
 import type { ToolReport } from '../registry-client/tool-list-report.ts';
 import { initialSession, type SessionPolicy, type TaskPolicy } from '../runtime/port/policy-layers.ts';
-import type { McpServerRecord } from '../server/records/record.ts';
+import type { McpServerRecord } from '../server/records/server.ts';
 import type { AccessJson, AccessServerJson, AccessTaskJson, DecisionJson, LayerAnswerJson } from './console-api.ts';
 
 /** A task as it was pasted in: the file of `--task-config`. */

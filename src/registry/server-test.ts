@@ -4,7 +4,7 @@ import { hashDefinition } from '../agent/policy/definition-hash.ts';
 import { compilePatterns } from '../agent/policy/pattern.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { EgressOptions } from '../server/egress/egress.ts';
-import type { McpServerRecord, StdioPolicy } from '../server/records/record.ts';
+import type { McpServerRecord, StdioPolicy } from '../server/records/server.ts';
 import type { SecretSource } from '../server/secrets/secret-file.ts';
 
 export interface TestedTool {

@@ -19,10 +19,9 @@ import { KindCache, type RegistryStatus } from '../registry-client/kind-cache.ts
 import type { ReportTarget } from '../registry-client/node-report.ts';
 import type { TaskPort } from '../registry-client/task-port.ts';
 import type { OnInvalidRecord } from '../registry-client/wire-records.ts';
-import { profileKind } from '../server/records/profile-kind.ts';
-import type { RecordIssue } from '../server/records/record.ts';
-import type { StoreStamps } from '../server/records/record-kind.ts';
-import { serverKind } from '../server/records/server-kind.ts';
+import { profileKind } from '../server/records/profile.ts';
+import type { RecordIssue, StoreStamps } from '../server/records/record-kind.ts';
+import { serverKind } from '../server/records/server.ts';
 import { stopKind } from '../server/records/stop-kind.ts';
 import type { ReferencePolicy } from '../server/secrets/references.ts';
 import { describeProblem, loadDirectory, PROFILES_FOLDER } from '../server/store/directory/directory.ts';

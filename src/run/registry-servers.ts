@@ -5,7 +5,7 @@ import { watchMcp } from '../agent/mcp/tool-events.ts';
 import type { Waiting } from '../base/waiting.ts';
 import type { RegistryChange } from '../registry-client/snapshot.ts';
 import type { EgressOptions } from '../server/egress/egress.ts';
-import type { StdioPolicy } from '../server/records/record.ts';
+import type { StdioPolicy } from '../server/records/server.ts';
 import type { Metrics } from '../server/telemetry/metrics.ts';
 import type { RunRegistry } from './open-registry.ts';
 import { reportNode } from './report-node.ts';

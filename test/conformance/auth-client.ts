@@ -11,8 +11,7 @@ import { loginsDirectory } from '../../src/agent/mcp/client/pool-options.ts';
 import { resolveRecord } from '../../src/agent/mcp/client/resolved-record.ts';
 import { EgressRules } from '../../src/server/egress/egress.ts';
 import { createHttpClient } from '../../src/server/egress/http-client.ts';
-import type { McpServerRecord } from '../../src/server/records/record.ts';
-import { parseRecord } from '../../src/server/records/record-parse.ts';
+import { type McpServerRecord, parseRecord } from '../../src/server/records/server.ts';
 import { createSecretSource } from '../../src/server/secrets/secret-file.ts';
 
 interface Context {

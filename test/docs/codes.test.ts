@@ -12,7 +12,7 @@ import {
 import { taskPolicyKeys } from '../../src/agent/policy/task-policy.ts';
 import { calls } from '../../src/runtime/abi/calls.ts';
 import { errnoNames } from '../../src/runtime/abi/errno.ts';
-import { parseRecord } from '../../src/server/records/record-parse.ts';
+import { parseRecord } from '../../src/server/records/server.ts';
 import { codesIn, prose, readPage, root, tableBelow } from './pages.ts';
 
 /** The text of all files in a folder of src/. */

@@ -2,8 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { IDENTITY_CACHE_MS, LOOKUPS_PER_PEER_PER_SECOND, RegistryIdentities } from '../../src/node/node-access.ts';
 import { newTokenText } from '../../src/server/identity/token-text.ts';
-import type { IssuerDescription } from '../../src/server/records/issuer.ts';
-import type { Identity } from '../../src/server/records/permissions.ts';
+import type { Identity, IssuerDescription } from '../../src/server/records/permissions.ts';
 import { makeKey, published, signed, signedBySecret, unsigned } from '../server/identity/oidc/fake-issuer.ts';
 
 const ann: Identity = { name: 'ann', roles: ['viewer'], namespace: '*', mayReadJournals: false, expiresAtMs: null };

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { RegistryCache, type RegistryCacheOptions } from '../../src/registry-client/cache.ts';
 import type { RegistryChange } from '../../src/registry-client/snapshot.ts';
-import { sampleRecord } from '../server/records/record-samples.ts';
+import { sampleRecord } from '../server/records/server-samples.ts';
 import { FakeEnvironment, settled } from './fake-environment.ts';
 import { event, FakeSource, heartbeat, listing } from './fake-source.ts';
 

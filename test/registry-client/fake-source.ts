@@ -1,9 +1,9 @@
 import type { RegistrySource, RegistryWatchItem } from '../../src/registry-client/source.ts';
-import type { McpServerRecord } from '../../src/server/records/record.ts';
-import type { RegistryListing } from '../../src/server/records/record-events.ts';
-import { sampleRecord } from '../server/records/record-samples.ts';
+import type { RegistryListing } from '../../src/server/records/record-kind.ts';
+import type { McpServerRecord } from '../../src/server/records/server.ts';
+import { sampleRecord } from '../server/records/server-samples.ts';
 
-type Answer = RegistryListing | Error | 'never';
+type Answer = RegistryListing<McpServerRecord> | Error | 'never';
 
 /** One watch of the fake source, played by the test. */
 export class FakeStream implements AsyncIterableIterator<RegistryWatchItem> {
@@ -69,7 +69,7 @@ export class FakeSource implements RegistrySource {
     this.answer = answer;
   }
 
-  list(signal: AbortSignal): Promise<RegistryListing> {
+  list(signal: AbortSignal): Promise<RegistryListing<McpServerRecord>> {
     this.lists.push(signal);
     const { answer } = this;
     if (answer === 'never') return new Promise(() => {});
@@ -90,7 +90,11 @@ export class FakeSource implements RegistrySource {
   }
 }
 
-export function listing(revision: number, servers: (string | McpServerRecord)[] = [], epoch = 'e1'): RegistryListing {
+export function listing(
+  revision: number,
+  servers: (string | McpServerRecord)[] = [],
+  epoch = 'e1',
+): RegistryListing<McpServerRecord> {
   return {
     epoch,
     revision,

@@ -4,7 +4,7 @@ import { inProcessSource } from '../../src/registry-client/in-process-source.ts'
 import type { RegistryChange } from '../../src/registry-client/snapshot.ts';
 import { createMemoryStore } from '../../src/server/store/memory-store.ts';
 import type { RegistryStore } from '../../src/server/store/store.ts';
-import { sampleRecord } from '../server/records/record-samples.ts';
+import { sampleRecord } from '../server/records/server-samples.ts';
 
 let store: RegistryStore;
 let cache: RegistryCache;

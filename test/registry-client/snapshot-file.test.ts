@@ -5,9 +5,9 @@ import { RegistryCache } from '../../src/registry-client/cache.ts';
 import { restoreSnapshot } from '../../src/registry-client/snapshot.ts';
 import { readSnapshotFile, snapshotPath, writeSnapshotFile } from '../../src/registry-client/snapshot-file.ts';
 import { RegistryRefused } from '../../src/registry-client/source.ts';
-import { serverKind } from '../../src/server/records/server-kind.ts';
+import { serverKind } from '../../src/server/records/server.ts';
 import { stopAll, temporaryDirectory } from '../registry/running-sms.ts';
-import { sampleRecord } from '../server/records/record-samples.ts';
+import { sampleRecord } from '../server/records/server-samples.ts';
 import { FakeEnvironment, settled } from './fake-environment.ts';
 import { event, FakeSource, heartbeat, listing } from './fake-source.ts';
 

@@ -4,7 +4,7 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { UpsertMcpServerRequestSchema } from '../../src/generated/proto/sms/mcp_registry_pb.ts';
-import { parseRecord } from '../../src/server/records/record-parse.ts';
+import { parseRecord } from '../../src/server/records/server.ts';
 import { OriginalClient } from './original-client.ts';
 import { fsRecord, startTestSms, stopAll, type TestSms } from './running-sms.ts';
 

@@ -1,7 +1,7 @@
 import { DatabaseSync } from 'node:sqlite';
 import { canonicalJson, type JsonValue } from '../../src/base/json.ts';
 import { openSqliteStore } from '../../src/server/store/sqlite-store.ts';
-import { sampleRecord } from '../server/records/record-samples.ts';
+import { sampleRecord } from '../server/records/server-samples.ts';
 
 /**
  * Makes a registry file with many records, server-00000 and so on, in one transaction: through the store each of them

@@ -10,7 +10,7 @@ import { keepSnapshot } from '../../src/registry-client/keep-snapshot.ts';
 import { KindCache } from '../../src/registry-client/kind-cache.ts';
 import { createRemoteSource } from '../../src/registry-client/remote-source.ts';
 import { readSnapshotFile, snapshotPath } from '../../src/registry-client/snapshot-file.ts';
-import { profileKind } from '../../src/server/records/profile-kind.ts';
+import { profileKind } from '../../src/server/records/profile.ts';
 import { fixture, folder } from '../library/fixtures.ts';
 import { onStop, startTestSms, stopAll, temporaryDirectory } from '../registry/running-sms.ts';
 

@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from '../../base/json.ts';
 import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import type { ApprovalRules } from '../policy/approval-rules.ts';
 import { sha256 } from '../policy/definition-hash.ts';
 import { policyHash } from '../policy/policy-hash.ts';

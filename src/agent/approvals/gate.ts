@@ -6,7 +6,7 @@ import type { CallKind, SessionPolicy, TaskPolicy } from '../../runtime/port/pol
 import type { AuditEvent, AuditSink } from '../../server/audit/event.ts';
 import { shownArguments } from '../../server/audit/redact-arguments.ts';
 import type { BoundCall } from '../../server/records/approval.ts';
-import type { ApprovalMode, McpServerRecord } from '../../server/records/record.ts';
+import type { ApprovalMode, McpServerRecord } from '../../server/records/server.ts';
 import type { ElicitationDecider } from '../mcp/client/elicitation/question.ts';
 import { McpArgumentsError, McpCancelledError } from '../mcp/client/errors.ts';
 import type { McpPool } from '../mcp/client/pool.ts';

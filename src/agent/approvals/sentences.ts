@@ -1,6 +1,6 @@
 import { cutText } from '../../base/cut-text.ts';
 import { type AuditEvent, NO_DECIDER } from '../../server/audit/event.ts';
-import type { ApprovalMode } from '../../server/records/record.ts';
+import type { ApprovalMode } from '../../server/records/server.ts';
 import type { RuleVerdict } from '../policy/approval-rules.ts';
 import type { ApprovalCause } from './decider.ts';
 import { DeskAnswer } from './desk.ts';

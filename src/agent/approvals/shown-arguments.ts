@@ -1,6 +1,6 @@
 import { startOf } from '../../base/cut-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
-import { looksLikeCredential } from '../../server/records/record-credentials.ts';
+import { looksLikeCredential } from '../../server/records/credentials.ts';
 
 /*
  * The arguments of a call as a person sees them who has to decide about it: enough to know what would be done, and of a

@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from '../../base/json.ts';
 import type { SessionPolicy } from '../../runtime/port/policy-layers.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import { forcedTool, type InjectedTools, looksLikeMcp } from '../chat/injected-tools.ts';
 import { deny, type Exclusion, exclusion } from '../policy/decision.ts';
 import { LIST_RESOURCES_TOOL, READ_RESOURCE_TOOL, ResourceTools } from './resource-tools.ts';

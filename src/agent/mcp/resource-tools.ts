@@ -1,5 +1,5 @@
 import { canonicalJson, isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import { toToolError } from './client/errors.ts';
 
 /** What the model reads resources with. No tool of a server can have these names encoded. */

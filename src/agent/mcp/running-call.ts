@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
 import type { CallKind } from '../../runtime/port/policy-layers.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import type { ApprovalGate, GatedCall } from '../approvals/gate.ts';
 import { ApprovalRefused, isOutdated } from '../approvals/refusal.ts';
 import { compilePatterns } from '../policy/pattern.ts';

@@ -2,7 +2,7 @@ import type { JsonObject } from '../../base/json.ts';
 import { textProblem } from '../../base/text-problem.ts';
 import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import { deny, type Exclusion, type ExclusionReason, exclusion } from '../policy/decision.ts';
 import type { NamedKind } from '../policy/name-matching.ts';
 import { policyHash } from '../policy/policy-hash.ts';

@@ -2,7 +2,7 @@ import type { ShownTools } from '../../runtime/durable/tool-journal.ts';
 import { applyMcpParam } from '../../runtime/port/mcp-params.ts';
 import { initialSession, type SessionPolicy, type TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { AuditEvent, AuditExclusion } from '../../server/audit/event.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import type { InjectedTools, InjectionRequest } from '../chat/injected-tools.ts';
 import { deny, type Exclusion, exclusion } from '../policy/decision.ts';
 import { effectiveSet } from '../policy/effective-set.ts';

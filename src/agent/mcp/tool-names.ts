@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { TaskPolicy, ToolNaming } from '../../runtime/port/policy-layers.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import type { RegistryView } from '../policy/registry-view.ts';
 import { aboutSelection, denialOf } from '../policy/walk.ts';
 

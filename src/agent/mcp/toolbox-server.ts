@@ -1,14 +1,14 @@
 import { unknownKey } from '../../base/validation.ts';
 import type { OptionKeys } from '../../config/option-keys.ts';
-import type {
-  ApprovalMode,
-  ElicitationMode,
-  McpProtocol,
-  McpServerRecord,
-  SandboxMode,
-  SandboxNetwork,
-} from '../../server/records/record.ts';
-import { parseRecord } from '../../server/records/record-parse.ts';
+import {
+  type ApprovalMode,
+  type ElicitationMode,
+  type McpProtocol,
+  type McpServerRecord,
+  parseRecord,
+  type SandboxMode,
+  type SandboxNetwork,
+} from '../../server/records/server.ts';
 import { McpConnectionError } from './client/errors.ts';
 
 /** One MCP server of a program that embeds Spear. */

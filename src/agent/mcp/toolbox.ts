@@ -6,7 +6,7 @@ import { StaticRegistry } from '../../registry-client/static-registry.ts';
 import { noLists, noToolSearch, type TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import { type AuditSink, noAudit } from '../../server/audit/event.ts';
 import type { EgressOptions } from '../../server/egress/egress.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import type { Metrics } from '../../server/telemetry/metrics.ts';
 import type { ApprovalDecider } from '../approvals/decider.ts';
 import type { ApprovalOptions } from '../approvals/gate.ts';

@@ -1,4 +1,4 @@
-import type { ApprovalMode, McpApprovalPolicy, McpServerRecord } from '../../server/records/record.ts';
+import type { ApprovalMode, McpApprovalPolicy, McpServerRecord } from '../../server/records/server.ts';
 import { compilePattern, type NameMatcher } from './pattern.ts';
 
 const strictness: readonly ApprovalMode[] = ['never', 'policy', 'always'];

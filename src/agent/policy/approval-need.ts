@@ -1,4 +1,4 @@
-import type { ApprovalMode } from '../../server/records/record.ts';
+import type { ApprovalMode } from '../../server/records/server.ts';
 import type { RuleVerdict } from './approval-rules.ts';
 
 /** `ask`: a person has to say yes. */

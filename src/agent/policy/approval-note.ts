@@ -1,4 +1,4 @@
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import { approvalMode } from './approval-mode.ts';
 import type { ApprovalRules } from './approval-rules.ts';
 import { quoted } from './decision.ts';

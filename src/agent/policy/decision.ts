@@ -1,5 +1,5 @@
 import { cutText } from '../../base/cut-text.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 
 /** Why a layer of policy says no. */
 export type LayerReason =

@@ -1,6 +1,6 @@
 import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import type { LayerReason, PolicyLayer } from './decision.ts';
 import type { ToolDefinition } from './definition-hash.ts';
 import type { RegistryView } from './registry-view.ts';

@@ -1,6 +1,6 @@
 import { didYouMean } from '../../base/nearest-key.ts';
 import { namespaceOf, type SessionPolicy, type TaskPolicy } from '../../runtime/port/policy-layers.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import { stopTarget } from '../../server/records/stop.ts';
 import { type LayerReason, quoted } from './decision.ts';
 import { hashDefinition } from './definition-hash.ts';

@@ -1,5 +1,5 @@
 import type { NameLists, SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import { type LayerReason, quoted } from './decision.ts';
 import type { LayerCheck } from './layer-check.ts';
 import { matching, type NamedKind } from './name-matching.ts';

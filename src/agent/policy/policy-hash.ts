@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { canonicalJson, type JsonValue } from '../../base/json.ts';
 import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
-import { connectionKey } from '../../server/records/record-compare.ts';
+import { connectionKey } from '../../server/records/record-kind.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 
 type ToolLists = Pick<TaskPolicy, 'toolAllowlist' | 'toolDenylist'>;
 

@@ -7,8 +7,7 @@ import {
   type ProfileOverrides,
   patternListProblem,
 } from '../../runtime/port/policy-layers.ts';
-import { isServerId, serverIdRule } from '../../server/records/record.ts';
-import { recordLimits } from '../../server/records/record-limits.ts';
+import { isServerId, recordLimits, serverIdRule } from '../../server/records/field-rules.ts';
 
 /** A field and what is wrong with it. */
 type Problem = string;

@@ -1,5 +1,5 @@
 import { namespaceOf } from '../../runtime/port/policy-layers.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import { quoted } from './decision.ts';
 import { hashDefinition, type ToolDefinition } from './definition-hash.ts';
 import type { LayerCheck } from './layer-check.ts';

@@ -1,5 +1,5 @@
 import type { McpProfile } from '../../server/records/profile.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import type { StopRecord } from '../../server/records/stop.ts';
 
 /** What policy sees of the registry. `stale` is a snapshot older than the node's max_staleness_ms. */

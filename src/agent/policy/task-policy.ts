@@ -14,7 +14,7 @@ import {
   type ToolNaming,
   type ToolSearchMode,
 } from '../../runtime/port/policy-layers.ts';
-import { isServerId, serverIdRule } from '../../server/records/record.ts';
+import { isServerId, serverIdRule } from '../../server/records/field-rules.ts';
 import type { ApprovalRule } from './approval-rules.ts';
 import { type ParsedApprovalRules, parseApprovalRules, type RuleIssue } from './approval-rules-parse.ts';
 import { readProfileOverrides, tagsProblem } from './profile-overrides.ts';

@@ -1,6 +1,6 @@
 import type { CallKind, SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import { type Decision, type Denial, deny, EVERY_SERVER, type LayerReason, type PolicyLayer } from './decision.ts';
 import type { ToolDefinition } from './definition-hash.ts';
 import type { LayerCheck, LayerQuestion } from './layer-check.ts';

@@ -11,7 +11,7 @@ import { wordsFor } from '../../agent/policy/layer-words.ts';
 import { aboutChoice, aboutServer, explain, firstDenial } from '../../agent/policy/walk.ts';
 import type { CompiledHostConfig } from '../../config/host/host-config.ts';
 import type { RunRegistry } from '../../run/open-registry.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import { referencedNames } from '../../server/secrets/references.ts';
 import type { SecretSource } from '../../server/secrets/secret-file.ts';
 import { type DiagnosedPolicy, diagnoseTools } from './diagnose-tools.ts';

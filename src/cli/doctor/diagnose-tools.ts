@@ -8,7 +8,7 @@ import { wordsFor } from '../../agent/policy/layer-words.ts';
 import { aboutTool, explain, firstDenial, type LayerAnswer } from '../../agent/policy/walk.ts';
 import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import { bad, type Finding, ok, skipped } from './finding.ts';
 
 /** The policy that a session of the task would have. */

@@ -17,7 +17,7 @@ import type { CompiledHostConfig } from '../../config/host/host-config.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import type { RunRegistry } from '../../run/open-registry.ts';
 import type { CallKind, TaskPolicy } from '../../runtime/port/policy-layers.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import { spearExitCodes, UsageError } from '../exit-codes.ts';
 import { hasTerminal } from '../terminal.ts';
 import { diagnoseRegistry } from './diagnose-registry.ts';

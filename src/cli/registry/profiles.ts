@@ -1,5 +1,4 @@
-import type { McpProfile } from '../../server/records/profile.ts';
-import { profileKind } from '../../server/records/profile-kind.ts';
+import { type McpProfile, profileKind } from '../../server/records/profile.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { age, fieldsText, table } from '../formatting.ts';
 import { appliedText, contentOf, recordsOf } from '../read-records.ts';

@@ -7,8 +7,8 @@ import { ConfigError } from '../../config/config-error.ts';
 import { loadHostConfig } from '../../config/host/host-config.ts';
 import { EgressRules, egressOf } from '../../server/egress/egress.ts';
 import { createHttpClient } from '../../server/egress/http-client.ts';
-import { isServerId, type McpOAuth, type McpServerRecord, serverIdRule } from '../../server/records/record.ts';
-import { parseRecord } from '../../server/records/record-parse.ts';
+import { isServerId, serverIdRule } from '../../server/records/field-rules.ts';
+import { type McpOAuth, type McpServerRecord, parseRecord } from '../../server/records/server.ts';
 import type { ReferencePolicy } from '../../server/secrets/references.ts';
 import { createSecretSource } from '../../server/secrets/secret-file.ts';
 import { spearExitCodes, UsageError } from '../exit-codes.ts';
@@ -108,7 +108,7 @@ async function recordOf(id: string, { flags, client, say }: SpearContext<LoginFl
   if (flags.mcpDir !== undefined) {
     const [{ scanDirectory }, { serverKind }] = await Promise.all([
       import('../../server/store/directory/directory-scan.ts'),
-      import('../../server/records/server-kind.ts'),
+      import('../../server/records/server.ts'),
     ]);
     const { records } = await scanDirectory(serverKind, flags.mcpDir, { strict: false });
     const found = records.find(({ record }) => record.server_id === id);

@@ -5,7 +5,7 @@ import { ConfigError } from '../../config/config-error.ts';
 import { loadHostConfig } from '../../config/host/host-config.ts';
 import type { ServerTestResult } from '../../registry/server-test.ts';
 import { egressOf } from '../../server/egress/egress.ts';
-import { parseRecord } from '../../server/records/record-parse.ts';
+import { parseRecord } from '../../server/records/server.ts';
 import { createSecretSource } from '../../server/secrets/secret-file.ts';
 import { spearExitCodes, UsageError } from '../exit-codes.ts';
 import { table } from '../formatting.ts';

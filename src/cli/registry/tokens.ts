@@ -1,6 +1,6 @@
 import { errorCode } from '../../base/error-text.ts';
 import { writePrivateFile } from '../../base/private-file.ts';
-import type { TokenRecord } from '../../server/records/token-record.ts';
+import type { TokenRecord } from '../../server/records/token.ts';
 import { spearExitCodes, UsageError } from '../exit-codes.ts';
 import { age, durationOf, table } from '../formatting.ts';
 import { type JsonFlag, type SpearCommand, type SpearContext, TOKENS_PATH } from '../spear/command.ts';

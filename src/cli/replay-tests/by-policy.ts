@@ -32,7 +32,7 @@ import type {
 import type { ReadJournal } from '../../runtime/durable/read-journal.ts';
 import { applyMcpParam } from '../../runtime/port/mcp-params.ts';
 import { initialSession, type SessionPolicy, type TaskPolicy } from '../../runtime/port/policy-layers.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import { type DifferenceKind, differs, type Finding, type RunDifference, same } from './outcome.ts';
 
 const SHOWN_ARGUMENTS_CHARS = 200;

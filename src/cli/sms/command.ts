@@ -11,7 +11,7 @@ import {
 } from '../../config/registry/registry-config.ts';
 import { DirectoryRefused, type RunningSms, startSms } from '../../registry/sms.ts';
 import { openServiceLog, type ServiceLog } from '../../server/log/service-log.ts';
-import { profileKind } from '../../server/records/profile-kind.ts';
+import { profileKind } from '../../server/records/profile.ts';
 import { createSecretSource } from '../../server/secrets/secret-file.ts';
 import {
   type DirectoryResult,

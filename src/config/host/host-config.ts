@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { didYouMean } from '../../base/nearest-key.ts';
-import { type StdioPolicy, stdioPolicies } from '../../server/records/record.ts';
+import { type StdioPolicy, stdioPolicies } from '../../server/records/server.ts';
 import type { Secret, SecretSources } from '../../server/secrets/secret.ts';
 import { readSecretFile } from '../../server/secrets/secret-file.ts';
 import { auditTable, type CompiledAudit, compileAudit } from '../audit.ts';

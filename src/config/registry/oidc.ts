@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import type { ClaimsReading } from '../../server/records/issuer.ts';
-import { ALL_NAMESPACES, isNamespace, roles } from '../../server/records/permissions.ts';
+import { ALL_NAMESPACES, type ClaimsReading, isNamespace, roles } from '../../server/records/permissions.ts';
 import type { Secret } from '../../server/secrets/secret.ts';
 import { readSecretFile } from '../../server/secrets/secret-file.ts';
 import { isLoopbackHost } from '../address.ts';

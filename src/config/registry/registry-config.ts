@@ -1,6 +1,6 @@
 import { dirname, resolve } from 'node:path';
 import { z } from 'zod';
-import { recordLimits } from '../../server/records/record-limits.ts';
+import { recordLimits } from '../../server/records/field-rules.ts';
 import { readSecretFile } from '../../server/secrets/secret-file.ts';
 import {
   DEFAULT_GRPC_ADDRESS,

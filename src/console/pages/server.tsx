@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import type { JsonObject } from '../../base/json.ts';
 import { visible } from '../../base/visible-text.ts';
 import type { HealthJson, ServerToolsJson } from '../../registry/console-api.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import { ApiError, post, request } from '../api.ts';
 import { linkTo, useResource } from '../hooks.ts';
 import { ago, clock, counted, latency } from '../numbers.ts';

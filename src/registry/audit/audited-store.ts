@@ -5,11 +5,11 @@ import type { Caller } from '../../server/identity/caller.ts';
 import { tokenJson } from '../../server/identity/named-tokens.ts';
 import { maskRecord } from '../../server/records/mask.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
 import { idOf, type StoreStamps } from '../../server/records/record-kind.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import type { StopRecord } from '../../server/records/stop.ts';
-import type { TaskRecord } from '../../server/records/task-kind.ts';
-import type { TokenRecord } from '../../server/records/token-record.ts';
+import type { TaskRecord } from '../../server/records/task.ts';
+import type { TokenRecord } from '../../server/records/token.ts';
 import { changedFields } from '../../server/store/directory/directory.ts';
 import { type RegistryStore, StoreError, type StoreReader } from '../../server/store/store.ts';
 

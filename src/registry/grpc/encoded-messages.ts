@@ -25,14 +25,11 @@ import {
   WatchTaskRecordsResponseSchema,
 } from '../../generated/proto/sms/task_records_pb.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
-import { profileToWire } from '../../server/records/profile-wire.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
-import type { RegistryEvent, RegistryListing } from '../../server/records/record-events.ts';
-import { recordToWire } from '../../server/records/record-wire.ts';
+import type { RegistryEvent, RegistryListing } from '../../server/records/record-kind.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import type { StopRecord } from '../../server/records/stop.ts';
-import { stopToWire } from '../../server/records/stop-wire.ts';
-import type { TaskRecord } from '../../server/records/task-kind.ts';
-import { taskToWire } from '../../server/records/task-wire.ts';
+import type { TaskRecord } from '../../server/records/task.ts';
+import { profileToWire, recordToWire, stopToWire, taskToWire } from '../../server/records/wire.ts';
 import { frameOf } from './stream-sink.ts';
 
 /** What goes to those who list and watch a kind of record. */

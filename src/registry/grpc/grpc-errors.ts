@@ -1,5 +1,5 @@
 import { Code, ConnectError } from '@connectrpc/connect';
-import { wirePath } from '../../server/records/record-wire.ts';
+import { wirePath } from '../../server/records/wire.ts';
 import { knownSecrets } from '../../server/secrets/redactor.ts';
 import { InvalidRecord } from '../../server/store/record-write.ts';
 import { StoreError, type StoreErrorCode } from '../../server/store/store.ts';

@@ -1,8 +1,7 @@
 import { Code, ConnectError, type ContextValues } from '@connectrpc/connect';
 import type { HeldBytes } from '../../server/http/held-bytes.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
-import type { RegistryListing } from '../../server/records/record-events.ts';
-import type { StoreStamps } from '../../server/records/record-kind.ts';
+import type { RegistryListing, StoreStamps } from '../../server/records/record-kind.ts';
 import { StoreError } from '../../server/store/store.ts';
 import type { SmsMetrics } from '../sms-metrics.ts';
 import type { KindMessages } from './encoded-messages.ts';

@@ -14,7 +14,7 @@ import {
   type ServerReport,
 } from '../../registry-client/node-report.ts';
 import { type ToolListReport, toolListHash } from '../../registry-client/tool-list-report.ts';
-import { isServerId } from '../../server/records/record.ts';
+import { isServerId } from '../../server/records/field-rules.ts';
 import { type NodeReports, ReportRefused } from '../node-reports.ts';
 import { identityOf } from './grpc-caller.ts';
 

@@ -1,7 +1,7 @@
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
 import type { McpProfileService } from '../../generated/proto/sms/mcp_profile_pb.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
-import { profileContent } from '../../server/records/profile-wire.ts';
+import { profileContent } from '../../server/records/wire.ts';
 import { InvalidRecord, writeRecord } from '../../server/store/record-write.ts';
 import type { AuditedStore } from '../audit/audited-store.ts';
 import { profileMessages } from './encoded-messages.ts';

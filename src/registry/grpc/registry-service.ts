@@ -1,7 +1,7 @@
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
 import type { McpRegistryService } from '../../generated/proto/sms/mcp_registry_pb.ts';
-import { isServerId } from '../../server/records/record.ts';
-import { upsertToInput } from '../../server/records/record-wire.ts';
+import { isServerId } from '../../server/records/field-rules.ts';
+import { upsertToInput } from '../../server/records/wire.ts';
 import { InvalidRecord, writeRecord } from '../../server/store/record-write.ts';
 import type { AuditedStore } from '../audit/audited-store.ts';
 import { serverMessages } from './encoded-messages.ts';

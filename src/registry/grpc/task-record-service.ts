@@ -2,8 +2,8 @@ import { Code, ConnectError, type ContextValues, type ServiceImpl } from '@conne
 import type { TaskRecordService } from '../../generated/proto/sms/task_records_pb.ts';
 import { mayName } from '../../server/identity/identity.ts';
 import { ALL_NAMESPACES } from '../../server/records/permissions.ts';
-import { isTaskId, type TaskRecord } from '../../server/records/task-kind.ts';
-import { revisionToWire } from '../../server/records/task-wire.ts';
+import { isTaskId, type TaskRecord } from '../../server/records/task.ts';
+import { revisionToWire } from '../../server/records/wire.ts';
 import type { StoreReader } from '../../server/store/store.ts';
 import type { Blobs } from '../../server/tasks/blobs.ts';
 import type { SmsTasks } from '../tasks/sms-tasks.ts';

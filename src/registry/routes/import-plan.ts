@@ -2,9 +2,10 @@ import { createHash } from 'node:crypto';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
 import { Turns } from '../../base/turns.ts';
 import { unmask } from '../../server/records/mask.ts';
-import type { McpServerRecord, RecordIssue } from '../../server/records/record.ts';
-import { contentKey, sameContent } from '../../server/records/record-compare.ts';
-import { parseRecord } from '../../server/records/record-parse.ts';
+import type { RecordIssue } from '../../server/records/record-kind.ts';
+import { contentKey, sameContent } from '../../server/records/record-kind.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
+import { parseRecord } from '../../server/records/server.ts';
 import { changedFields } from '../../server/store/directory/directory.ts';
 import { withoutAddedFields } from './server-json.ts';
 

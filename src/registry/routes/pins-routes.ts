@@ -6,7 +6,7 @@ import { etag, writeCondition } from '../../server/http/preconditions.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
 import type { Caller } from '../../server/identity/caller.ts';
 import { MAX_PINNED_DEFINITION_BYTES, type PinnedDefinition, pinId } from '../../server/records/pin.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import { writeRecord } from '../../server/store/record-write.ts';
 import type { RegistryStore } from '../../server/store/store.ts';
 import type { AuditedStore } from '../audit/audited-store.ts';

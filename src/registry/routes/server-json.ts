@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../base/json.ts';
 import type { ProcessLoad, ServerReport } from '../../registry-client/node-report.ts';
 import { maskRecord } from '../../server/records/mask.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import { machineOf, type NodeView, type ServerView } from '../node-reports.ts';
 
 /** Fields of an answer that are not part of the record: they may come back in a write, and mean nothing there. */

@@ -5,9 +5,9 @@ import { etag, type WriteCondition, writeCondition } from '../../server/http/pre
 import { fieldError, HttpProblem } from '../../server/http/problem.ts';
 import type { Caller } from '../../server/identity/caller.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
+import { isServerId, recordLimits } from '../../server/records/field-rules.ts';
 import { unmask } from '../../server/records/mask.ts';
-import { isServerId, type McpServerRecord } from '../../server/records/record.ts';
-import { recordLimits } from '../../server/records/record-limits.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import { InvalidRecord, type RecordWrite, type WrittenRecord, writeRecord } from '../../server/store/record-write.ts';
 import { DEFAULT_ORIGIN, wasOvertaken } from '../../server/store/store.ts';
 import type { AuditedStore } from '../audit/audited-store.ts';

@@ -1,6 +1,6 @@
 import { jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
-import type { McpServerRecord } from '../../server/records/record.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
 import { knownSecrets, redactStrings } from '../../server/secrets/redactor.ts';
 import type { StoreReader } from '../../server/store/store.ts';
 import type { ServerTestResult } from '../server-test.ts';

@@ -4,12 +4,11 @@ import type { RegistryConfig } from '../../config/registry/registry-config.ts';
 import type { SmsTrail } from '../../server/audit/sms-trail.ts';
 import type { Caller } from '../../server/identity/caller.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
-import { contentSizeProblem, type TaskRecord } from '../../server/records/task-kind.ts';
+import { contentSizeProblem, type TaskRecord } from '../../server/records/task.ts';
 import { TaskRequests } from '../../server/routes/task-requests.ts';
 import type { SqliteStore } from '../../server/store/sqlite-store.ts';
 import { Blobs } from '../../server/tasks/blobs.ts';
-import type { AuditedStore } from '../audit/audited-store.ts';
-import { auditedTasks } from '../audit/audited-store.ts';
+import { type AuditedStore, auditedTasks } from '../audit/audited-store.ts';
 import { SmsTasks } from './sms-tasks.ts';
 import { TaskSweep } from './task-sweep.ts';
 

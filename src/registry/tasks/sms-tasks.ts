@@ -1,7 +1,14 @@
 import type { Caller } from '../../server/identity/caller.ts';
-import { type TaskContent, type TaskRevision, taskId } from '../../server/records/task.ts';
-import { taskContent, taskDigest } from '../../server/records/task-digest.ts';
-import { revisionId, type TaskRecord, type TaskRevisionRecord } from '../../server/records/task-kind.ts';
+import {
+  revisionId,
+  type TaskContent,
+  type TaskRecord,
+  type TaskRevision,
+  type TaskRevisionRecord,
+  taskContent,
+  taskDigest,
+  taskId,
+} from '../../server/records/task.ts';
 import { MAX_TRIES } from '../../server/store/record-write.ts';
 import { type RegistryStore, StoreError, wasOvertaken } from '../../server/store/store.ts';
 import {

@@ -1,7 +1,6 @@
 import { errorText } from '../../base/error-text.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
-import { taskId } from '../../server/records/task.ts';
-import type { TaskRecord, TaskRevisionRecord } from '../../server/records/task-kind.ts';
+import { type TaskRecord, type TaskRevisionRecord, taskId } from '../../server/records/task.ts';
 import { type RegistryStore, type StoreReader, wasOvertaken } from '../../server/store/store.ts';
 import type { Blobs } from '../../server/tasks/blobs.ts';
 

@@ -1,5 +1,5 @@
 import { startOf } from '../../base/cut-text.ts';
-import { looksLikeCredential, urlHasCredential } from '../records/record-credentials.ts';
+import { looksLikeCredential, urlHasCredential } from '../records/credentials.ts';
 
 export const MARK = '[redacted]';
 export const CUT = '…';

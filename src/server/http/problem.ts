@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import { QueueError, type QueueErrorCode } from '../queue/run-queue.ts';
-import type { RecordIssue } from '../records/record.ts';
+import type { RecordIssue } from '../records/record-kind.ts';
 import { knownSecrets } from '../secrets/redactor.ts';
 import { InvalidRecord } from '../store/record-write.ts';
 import { StoreError, type StoreErrorCode } from '../store/store.ts';

@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { isTokenName } from '../records/token-kind.ts';
-import type { TokenRecord } from '../records/token-record.ts';
+import { isTokenName, type TokenRecord } from '../records/token.ts';
 import { type RegistryStore, StoreError } from '../store/store.ts';
 import type { AuthFailure, DigestSource, Validity } from './access.ts';
 import type { Identity } from './identity.ts';

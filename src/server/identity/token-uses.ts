@@ -1,6 +1,6 @@
 import { errorText } from '../../base/error-text.ts';
 import type { ServiceLog } from '../log/service-log.ts';
-import type { TokenUse } from '../records/token-record.ts';
+import type { TokenUse } from '../records/token.ts';
 import type { RegistryStore, StoreChange } from '../store/store.ts';
 
 /** Precision of the last-use time: a call must not cause a write. */

@@ -1,11 +1,10 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
-import { MASK, maskArguments, maskUrl, maskValue } from './mask-value.ts';
-import type { McpServerRecord, RecordIssue } from './record.ts';
-import { pathText } from './record-schema.ts';
+import { MASK, maskArguments, maskUrl, maskValue } from './credentials.ts';
+import { pathText } from './fields.ts';
+import type { RecordIssue } from './record-kind.ts';
+import type { McpServerRecord } from './server.ts';
 
-export { MASK, maskValue } from './mask-value.ts';
-
-/** The record as people may see it. */
+/** The record with literal secrets masked, for display. */
 export function maskRecord(record: McpServerRecord): McpServerRecord {
   const { stdio, http } = record;
   return {
@@ -16,15 +15,15 @@ export function maskRecord(record: McpServerRecord): McpServerRecord {
 }
 
 /**
- * Puts stored values back in the place of the masks that stand for them. A mask that stands for nothing is an issue:
- * it must never be stored as if it were a value.
+ * Replaces masks by the stored values that they hide. A mask without a stored value is an issue: a mask must never be stored
+ * as a value.
  */
 export function unmask(
   input: JsonObject,
   stored: McpServerRecord | null,
 ): { readonly input: JsonObject; readonly issues: readonly RecordIssue[] } {
   const issues: RecordIssue[] = [];
-  /** The stored text whose masked form this is. */
+  /** Returns the stored text if `value` is its masked form. */
   const restore = (path: readonly PropertyKey[], value: JsonValue, original?: string, shown?: string): JsonValue => {
     if (typeof value !== 'string' || !value.includes(MASK)) return value;
     if (original !== undefined && shown === value) return original;
@@ -47,7 +46,7 @@ export function unmask(
   const { stdio, http } = input;
   if (isJsonObject(stdio)) {
     const { args = [] } = stored?.stdio ?? {};
-    // A map, for "constructor" is a name like any other.
+    // A Map: a variable may be called "constructor".
     const env = new Map(Object.entries(stored?.stdio?.env ?? {}));
     const shown = maskArguments(args);
     result.stdio = {

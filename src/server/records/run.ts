@@ -3,13 +3,13 @@ import { type RunStatus, runStatuses } from './run-status.ts';
 
 export { type RunStatus, runStatuses };
 
-/** What does not change any more. */
+/** Final statuses. */
 export const endStatuses = ['succeeded', 'failed', 'cancelled', 'dead'] as const;
 export type EndStatus = (typeof endStatuses)[number];
 
 export const hasEnded = (status: RunStatus): status is EndStatus => endStatuses.some((end) => end === status);
 
-/** How the guest ended, as `spear-run --json` says it. */
+/** How the guest ended, as in the output of `spear-run --json`. */
 const runExit = z.object({
   reason: z.string().meta({ description: 'exit, deadline, trap, memory, module, interrupted, journal, lost, …' }),
   code: z.int().nullable().meta({ description: 'exit code of the guest; null unless the reason is exit' }),
@@ -45,9 +45,9 @@ export const parkedFor = z.discriminatedUnion('kind', [
 ]);
 export type ParkedFor = z.infer<typeof parkedFor>;
 
-/** Entries of a mark: 32 servers, and one for the rest. */
+/** Entries of `degraded`: 32 servers, and one for the rest. */
 export const MAX_DEGRADED = 33;
-/** A server whose tools a run did not have, and why. */
+/** A server whose tools a run did not have, and the reason. */
 export const runDegradation = z.object({ server: z.string(), reason: z.string() });
 export type RunDegradation = z.infer<typeof runDegradation>;
 
@@ -107,5 +107,5 @@ export const runPage = z.object({
 
 export const MAX_INPUT_BYTES = 32 * 1024 * 1024;
 export const MAX_RESULT_BYTES = 32 * 1024 * 1024;
-/** The longest that a submission may wait for its result. */
+/** Longest time that a submission may wait for its result. */
 export const MAX_WAIT_S = 300;

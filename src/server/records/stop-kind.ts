@@ -1,16 +1,17 @@
 import { z } from 'zod';
 import { textProblem } from '../../base/text-problem.ts';
+import { isServerId } from './field-rules.ts';
+import { checked, parserOf, stamp, storeStamps } from './fields.ts';
 import { ALL_NAMESPACES, isNamespace } from './permissions.ts';
-import { isServerId, type RecordIssue } from './record.ts';
-import type { Parsed, RecordKind } from './record-kind.ts';
-import { checked, readFields } from './record-schema.ts';
+import type { RecordIssue, RecordKind } from './record-kind.ts';
 import { effectsOf, type StopRecord, type StopScope, stopEffects, stopLimits, stopScopes } from './stop.ts';
-import { isTaskId } from './task-kind.ts';
+import { isTaskId } from './task.ts';
+
+// Apart from stop.ts, which the console imports: a browser does not load zod.
 
 const idShape = /^[0-9a-f]{8,32}$/;
 const nodeShape = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
 
-const ms = z.int().min(0).default(0);
 const stopSchema = z.object({
   stop_id: z.string().regex(idShape),
   scope: z.enum(stopScopes),
@@ -19,23 +20,16 @@ const stopSchema = z.object({
   reason: checked((text) => textProblem(text.trim() === '' ? '' : text, stopLimits.reasonChars)),
   created_by: z.string(),
   authority: z.string().default(ALL_NAMESPACES),
-  created_at_ms: ms,
-  updated_at_ms: ms,
-  mod_revision: ms,
+  created_at_ms: stamp,
+  ...storeStamps,
 });
 
 export const stopKind: RecordKind<StopRecord> = {
   name: 'stop',
   idField: 'stop_id',
   isId: (text) => idShape.test(text),
-  mending: (id) => `stop again with "spear stop", then lift this one with "spear stop --lift ${id}"`,
-  parse: (input): Parsed<StopRecord> => {
-    const read = readFields(stopSchema, input);
-    if ('issues' in read) return { ok: false, issues: read.issues };
-    const issues = scopeIssues(read.shape);
-    if (issues.length > 0) return { ok: false, issues };
-    return { ok: true, record: Object.freeze(read.shape), warnings: [] };
-  },
+  repair: (id) => `stop again with "spear stop", then lift this one with "spear stop --lift ${id}"`,
+  parse: parserOf(stopSchema, scopeIssues),
 };
 
 function scopeIssues({ scope, name, effect }: Pick<StopRecord, 'scope' | 'name' | 'effect'>): RecordIssue[] {

@@ -11,11 +11,11 @@ export type StopScope = (typeof stopScopes)[number];
 export const stopEffects = ['pause', 'drain', 'stop', 'cancel'] as const;
 export type StopEffect = (typeof stopEffects)[number];
 
-/** A decision of an operator that something is not to run; active as long as its record exists. */
+/** An operator's decision that something must not run; active as long as the record exists. */
 export interface StopRecord extends StoreStamps {
   readonly stop_id: string;
   readonly scope: StopScope;
-  /** Of the namespace, the task (`NAMESPACE/NAME`), the server or the node; empty for `all`. */
+  /** Name of the namespace, the task (`NAMESPACE/NAME`), the server or the node; empty for `all`. */
   readonly name: string;
   readonly effect: StopEffect;
   readonly reason: string;
@@ -27,7 +27,7 @@ export interface StopRecord extends StoreStamps {
 
 /**
  * `active`: stops by users of all namespaces, `activePerNamespace`: by users of one namespace. Pauses and drains are counted
- * apart from stops: what an operator pauses must not use up what an admin needs in an emergency.
+ * apart from stops: pauses by operators must not use up the stops that an admin needs in an emergency.
  */
 export const stopLimits = { reasonChars: 500, active: 1_000, activePerNamespace: 100 } as const;
 

@@ -1,7 +1,13 @@
 import { Turns } from '../../base/turns.ts';
-import { contentKey, sameContent } from '../records/record-compare.ts';
-import type { RegistryEvent, RegistryListing } from '../records/record-events.ts';
-import { idOf, type RecordKind, type StoreStamps } from '../records/record-kind.ts';
+import {
+  contentKey,
+  idOf,
+  type RecordKind,
+  type RegistryEvent,
+  type RegistryListing,
+  type StoreStamps,
+  sameContent,
+} from '../records/record-kind.ts';
 import { closedError, type LoggedChange, type MemoryState, RecordMemory, type Stored } from './record-memory.ts';
 import {
   type ApplyResult,

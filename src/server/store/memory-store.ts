@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import type { McpServerRecord } from '../records/record.ts';
 import type { RecordKind, StoreStamps } from '../records/record-kind.ts';
-import { serverKind } from '../records/server-kind.ts';
+import type { McpServerRecord } from '../records/server.ts';
+import { serverKind } from '../records/server.ts';
 import { LocalStore } from './local-store.ts';
 import { DEFAULT_KEPT_CHANGES, DEFAULT_WATCHER_QUEUE, type RegistryStore } from './store.ts';
 

@@ -27,5 +27,5 @@ export function readRecordText<R extends StoreStamps>(kind: RecordKind<R>, id: s
 
 /** What to tell the operator of a record that is left out. */
 export function leftOut<R extends StoreStamps>(place: string, kind: RecordKind<R>, id: string, problem: string) {
-  return `${place}: the stored ${kind.name} "${id}" cannot be read and is skipped (${problem}): ${kind.mending(id)}`;
+  return `${place}: the stored ${kind.name} "${id}" cannot be read and is skipped (${problem}): ${kind.repair(id)}`;
 }

@@ -1,5 +1,4 @@
-import type { RegistryEvent, RegistryListing } from '../records/record-events.ts';
-import type { StoreStamps } from '../records/record-kind.ts';
+import type { RegistryEvent, RegistryListing, StoreStamps } from '../records/record-kind.ts';
 import { StoreError } from './store.ts';
 import { failedWatch, WatchHub } from './watch-hub.ts';
 

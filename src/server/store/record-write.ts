@@ -1,5 +1,5 @@
-import type { McpServerRecord, RecordIssue } from '../records/record.ts';
-import type { Parsed, StoreStamps } from '../records/record-kind.ts';
+import type { Parsed, RecordIssue, StoreStamps } from '../records/record-kind.ts';
+import type { McpServerRecord } from '../records/server.ts';
 import { type RegistryStore, StoreError, type UpsertResult, wasOvertaken } from './store.ts';
 
 /** The record cannot be stored; each issue names a field. */

@@ -1,6 +1,5 @@
-import type { McpServerRecord } from '../records/record.ts';
-import type { RegistryEvent, RegistryListing } from '../records/record-events.ts';
-import type { RecordKind, StoreStamps } from '../records/record-kind.ts';
+import type { RecordKind, RegistryEvent, RegistryListing, StoreStamps } from '../records/record-kind.ts';
+import type { McpServerRecord } from '../records/server.ts';
 
 export interface WriteOptions {
   /** Write only if the stored record has this mod_revision; 0: only if there is none. */

@@ -5,7 +5,7 @@ import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
 import type { ApprovalRules } from '../../../src/agent/policy/approval-rules.ts';
 import { parseApprovalRules } from '../../../src/agent/policy/approval-rules-parse.ts';
 import type { TaskPolicy } from '../../../src/runtime/port/policy-layers.ts';
-import type { McpServerRecord } from '../../../src/server/records/record.ts';
+import type { McpServerRecord } from '../../../src/server/records/server.ts';
 import { type McpHost, never } from '../mcp/mcp-host.ts';
 import { taskWith } from '../policy/policy-samples.ts';
 

@@ -11,7 +11,7 @@ import { hashDefinition } from '../../../src/agent/policy/definition-hash.ts';
 import { StaticRegistry } from '../../../src/registry-client/static-registry.ts';
 import { initialSession } from '../../../src/runtime/port/policy-layers.ts';
 import { type AuditEvent, noAudit } from '../../../src/server/audit/event.ts';
-import { sampleRecord } from '../../server/records/record-samples.ts';
+import { sampleRecord } from '../../server/records/server-samples.ts';
 import { inEnoughTime } from '../../support/enough-time.ts';
 import { eraHas } from '../../support/server-era.ts';
 import { eventually, npmServer, stdioRecord, tempDir } from '../mcp/client/pool-samples.ts';

@@ -1,6 +1,6 @@
 import { onTestFinished } from 'vitest';
 import type { ElicitationAnswer, ElicitationRequest } from '../../../src/agent/mcp/client/elicitation/question.ts';
-import type { McpServerRecord } from '../../../src/server/records/record.ts';
+import type { McpServerRecord } from '../../../src/server/records/server.ts';
 import { fixture, httpRecord, npmServer, startHttp, stdioRecord } from './client/pool-samples.ts';
 import { everythingOverHttp } from './everything-over-http.ts';
 

@@ -5,7 +5,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { ApprovalDecider } from '../../../src/agent/approvals/decider.ts';
 import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
 import { type AuditLogOptions, openAuditLog } from '../../../src/server/audit/log.ts';
-import type { McpServerRecord } from '../../../src/server/records/record.ts';
+import type { McpServerRecord } from '../../../src/server/records/server.ts';
 import { fixture, scratch, spearRun } from '../../e2e/spear-run.ts';
 import { linesOf, newTrail } from '../../server/audit/audit-samples.ts';
 import { taskWith } from '../policy/policy-samples.ts';

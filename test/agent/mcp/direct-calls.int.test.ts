@@ -5,7 +5,7 @@ import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
 import type { JsonObject } from '../../../src/base/json.ts';
 import { openAuditLog } from '../../../src/server/audit/log.ts';
 import { verifyTrail } from '../../../src/server/audit/verify.ts';
-import type { McpServerRecord } from '../../../src/server/records/record.ts';
+import type { McpServerRecord } from '../../../src/server/records/server.ts';
 import { taskWith } from '../policy/policy-samples.ts';
 import { eventually, stdioRecord, tempDir } from './client/pool-samples.ts';
 import { openHost } from './mcp-host.ts';

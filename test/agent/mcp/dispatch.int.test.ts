@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { TRUNCATION_MARK } from '../../../src/agent/mcp/client/tool-result.ts';
 import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
-import type { McpServerRecord } from '../../../src/server/records/record.ts';
+import type { McpServerRecord } from '../../../src/server/records/server.ts';
 import { eventually, stdioRecord, tempDir } from './client/pool-samples.ts';
 import { callOf, inject, type McpHost, never, openHost, textOf } from './mcp-host.ts';
 

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { Injection } from '../../../src/agent/mcp/injection.ts';
 import { encodedName, NameClaims } from '../../../src/agent/mcp/tool-names.ts';
 import { deny, exclusion } from '../../../src/agent/policy/decision.ts';
-import { sampleRecord } from '../../server/records/record-samples.ts';
+import { sampleRecord } from '../../server/records/server-samples.ts';
 import { sessionWith } from '../policy/policy-samples.ts';
 
 it('a name of the model stands for a tool, for a refusal and its reason, or for nothing [mcp.refusal]', () => {

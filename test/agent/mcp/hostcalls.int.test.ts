@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { errno } from '../../../src/runtime/abi/errno.ts';
-import { sampleRecord } from '../../server/records/record-samples.ts';
+import { sampleRecord } from '../../server/records/server-samples.ts';
 import { epollWait, fdCommand, fdGet, newEpoll } from '../../support/chat-calls.ts';
 import { hasPointers } from '../../support/guest-binding.ts';
 import { useGuests } from '../../support/use-guest.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { looksLikeMcp, noInjectedTools } from '../../../src/agent/chat/injected-tools.ts';
 import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
-import type { McpServerRecord } from '../../../src/server/records/record.ts';
+import type { McpServerRecord } from '../../../src/server/records/server.ts';
 import { stdioRecord } from './client/pool-samples.ts';
 import { callOf, inject, namesOf, openHost, textOf } from './mcp-host.ts';
 

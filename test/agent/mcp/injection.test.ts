@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { InjectionMemory, type InventoryTool, renderInventory } from '../../../src/agent/mcp/injection.ts';
 import type { ServerTools } from '../../../src/agent/mcp/session-tools.ts';
 import { NameClaims } from '../../../src/agent/mcp/tool-names.ts';
-import { sampleRecord } from '../../server/records/record-samples.ts';
+import { sampleRecord } from '../../server/records/server-samples.ts';
 import { sessionWith } from '../policy/policy-samples.ts';
 
 const tool = (name: string) => ({

@@ -11,10 +11,9 @@ import { inProcessSource } from '../../../src/registry-client/in-process-source.
 import { KindCache } from '../../../src/registry-client/kind-cache.ts';
 import type { TaskPolicy } from '../../../src/runtime/port/policy-layers.ts';
 import type { AuditEvent } from '../../../src/server/audit/event.ts';
-import type { McpProfile } from '../../../src/server/records/profile.ts';
-import { profileKind } from '../../../src/server/records/profile-kind.ts';
-import type { McpServerRecord } from '../../../src/server/records/record.ts';
+import { type McpProfile, profileKind } from '../../../src/server/records/profile.ts';
 import type { StoreStamps } from '../../../src/server/records/record-kind.ts';
+import type { McpServerRecord } from '../../../src/server/records/server.ts';
 import type { StopRecord } from '../../../src/server/records/stop.ts';
 import { stopKind } from '../../../src/server/records/stop-kind.ts';
 import { createMemoryStore, createMemoryStoreOf } from '../../../src/server/store/memory-store.ts';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import type { McpServerRecord } from '../../../src/server/records/record.ts';
+import type { McpServerRecord } from '../../../src/server/records/server.ts';
 import { type StdioSample, stdioRecord } from './client/pool-records.ts';
 import { eventually, tempDir } from './client/pool-samples.ts';
 

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import type { ApprovalRequest } from '../../../src/agent/approvals/decider.ts';
 import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
 import type { JsonObject } from '../../../src/base/json.ts';
-import type { McpServerRecord } from '../../../src/server/records/record.ts';
+import type { McpServerRecord } from '../../../src/server/records/server.ts';
 import { taskWith } from '../policy/policy-samples.ts';
 import { fixture, stdioRecord } from './client/pool-samples.ts';
 import { openHost } from './mcp-host.ts';

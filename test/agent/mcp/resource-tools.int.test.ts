@@ -5,7 +5,7 @@ import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
 import { LIST_RESOURCES_TOOL, READ_RESOURCE_TOOL } from '../../../src/agent/mcp/resource-tools.ts';
 import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
 import type { JsonObject } from '../../../src/base/json.ts';
-import { sampleRecord } from '../../server/records/record-samples.ts';
+import { sampleRecord } from '../../server/records/server-samples.ts';
 import { taskWith } from '../policy/policy-samples.ts';
 import { stdioRecord } from './client/pool-samples.ts';
 import { inject, namesOf, never, openHost } from './mcp-host.ts';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { aliases, encodedName, NameClaims, toolName } from '../../../src/agent/mcp/tool-names.ts';
-import type { McpServerRecord } from '../../../src/server/records/record.ts';
-import { sampleRecord } from '../../server/records/record-samples.ts';
+import type { McpServerRecord } from '../../../src/server/records/server.ts';
+import { sampleRecord } from '../../server/records/server-samples.ts';
 import { fixture } from './client/pool-records.ts';
 import { stdioRecord } from './client/pool-samples.ts';
 import { inject, namesOf, openHost, textOf } from './mcp-host.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { approvalMode } from '../../../src/agent/policy/approval-mode.ts';
-import type { ApprovalMode } from '../../../src/server/records/record.ts';
+import type { ApprovalMode } from '../../../src/server/records/server.ts';
 
 type PerTool = Record<string, ApprovalMode>;
 

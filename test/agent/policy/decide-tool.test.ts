@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { compilePatterns } from '../../../src/agent/policy/pattern.ts';
 import { aboutTool, decide } from '../../../src/agent/policy/walk.ts';
-import { sampleRecord } from '../../server/records/record-samples.ts';
+import { sampleRecord } from '../../server/records/server-samples.ts';
 import { anyPatterns, anySession, anyTask, anyTool, sessionWith, taskWith } from './policy-samples.ts';
 
 type Lists = { toolAllowlist?: string[] | null; toolDenylist?: string[] };

@@ -4,7 +4,7 @@ import { defaultServers, effectiveSet } from '../../../src/agent/policy/effectiv
 import type { RegistryView } from '../../../src/agent/policy/registry-view.ts';
 import { aboutServer, decide } from '../../../src/agent/policy/walk.ts';
 import type { SessionPolicy, TaskPolicy } from '../../../src/runtime/port/policy-layers.ts';
-import { sampleRecord } from '../../server/records/record-samples.ts';
+import { sampleRecord } from '../../server/records/server-samples.ts';
 import { anyRegistry, anySession, anyTask, registryWith, sessionWith, taskWith } from './policy-samples.ts';
 
 const tagged: RegistryView = {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { LayerReason, PolicyLayer } from '../../../src/agent/policy/decision.ts';
 import { hashDefinition, type ToolDefinition } from '../../../src/agent/policy/definition-hash.ts';
 import { aboutCall, aboutServer, aboutTool, decide, explain, firstDenial } from '../../../src/agent/policy/walk.ts';
-import { sampleRecord } from '../../server/records/record-samples.ts';
+import { sampleRecord } from '../../server/records/server-samples.ts';
 import { registryWith, sessionWith, taskWith } from './policy-samples.ts';
 
 const registry = registryWith({ fs: ['read_*'], shut: [] });

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { wordsFor } from '../../../src/agent/policy/layer-words.ts';
 import { aboutCall, aboutServer, explain } from '../../../src/agent/policy/walk.ts';
-import { sampleRecord } from '../../server/records/record-samples.ts';
+import { sampleRecord } from '../../server/records/server-samples.ts';
 import { registryWith, sessionWith, taskWith } from './policy-samples.ts';
 
 it('every denial has a fix, and nothing else has [explain.layers]', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { aboutCall, aboutServer, decide, explain } from '../../../src/agent/policy/walk.ts';
 import type { NameLists } from '../../../src/runtime/port/policy-layers.ts';
-import { sampleRecord } from '../../server/records/record-samples.ts';
+import { sampleRecord } from '../../server/records/server-samples.ts';
 import { sessionWith, taskWith } from './policy-samples.ts';
 
 const lists = (allow: readonly string[] | null, deny: readonly string[] = []): NameLists => ({ allow, deny });

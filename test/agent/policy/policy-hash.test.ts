@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { policyHash } from '../../../src/agent/policy/policy-hash.ts';
-import { sampleRecord } from '../../server/records/record-samples.ts';
+import { sampleRecord } from '../../server/records/server-samples.ts';
 import { sessionWith, taskWith } from './policy-samples.ts';
 
 const record = sampleRecord('fs', { allowed_tools: ['a', 'b'] });

@@ -7,7 +7,7 @@ import {
   type SessionPolicy,
   type TaskPolicy,
 } from '../../../src/runtime/port/policy-layers.ts';
-import { sampleRecord } from '../../server/records/record-samples.ts';
+import { sampleRecord } from '../../server/records/server-samples.ts';
 
 export function taskWith(fields: Partial<TaskPolicy> = {}): TaskPolicy {
   const { defaultServerIds = [] } = fields;

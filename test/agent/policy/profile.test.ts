@@ -9,7 +9,7 @@ import { aboutCall, aboutServer, aboutTool, decide, explain, firstDenial } from 
 import { noOverrides, type ProfileOverrides, type TaskPolicy } from '../../../src/runtime/port/policy-layers.ts';
 import type { McpProfile } from '../../../src/server/records/profile.ts';
 import { sampleProfile } from '../../server/records/profile-samples.ts';
-import { sampleRecord } from '../../server/records/record-samples.ts';
+import { sampleRecord } from '../../server/records/server-samples.ts';
 import { anyPatterns, anyRegistry, anyTool, sessionWith, taskWith } from './policy-samples.ts';
 
 const records = {

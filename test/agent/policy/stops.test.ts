@@ -3,8 +3,8 @@ import { type ActiveStops, stopOfCall, stopOfRun, stopText } from '../../../src/
 import { decideCall } from '../../../src/agent/policy/walk.ts';
 import type { StopEffect, StopRecord, StopScope } from '../../../src/server/records/stop.ts';
 import { stopKind } from '../../../src/server/records/stop-kind.ts';
-import { stopToWire, wireToStopInput } from '../../../src/server/records/stop-wire.ts';
-import { sampleRecord } from '../../server/records/record-samples.ts';
+import { stopToWire, wireToStopInput } from '../../../src/server/records/wire.ts';
+import { sampleRecord } from '../../server/records/server-samples.ts';
 import { taskWith } from './policy-samples.ts';
 
 const NODE = 'worker-3:node-1';

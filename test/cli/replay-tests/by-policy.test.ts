@@ -5,7 +5,7 @@ import { type PolicyOfRun, testUnderPolicy } from '../../../src/cli/replay-tests
 import type { JournalRecord } from '../../../src/runtime/durable/journal.ts';
 import type { ReadJournal } from '../../../src/runtime/durable/read-journal.ts';
 import type { TaskPolicy } from '../../../src/runtime/port/policy-layers.ts';
-import { sampleRecord } from '../../server/records/record-samples.ts';
+import { sampleRecord } from '../../server/records/server-samples.ts';
 
 function taskOf(config: Parameters<typeof parseTaskPolicy>[0]): TaskPolicy {
   const parsed = parseTaskPolicy({ 'mcp.enabled': true, ...config });

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { isHeartbeat, type RegistryWatchItem } from '../../../src/registry-client/source.ts';
-import type { RegistryEvent } from '../../../src/server/records/record-events.ts';
+import type { RegistryEvent } from '../../../src/server/records/record-kind.ts';
+import type { McpServerRecord } from '../../../src/server/records/server.ts';
 import { nextMessage, OriginalClient, status } from '../original-client.ts';
 import { fsRecord, onStop, startTestSms, stopAll, type TestSms } from '../running-sms.ts';
 
@@ -22,7 +23,7 @@ async function next(items: AsyncIterator<RegistryWatchItem>): Promise<RegistryWa
   return step.value;
 }
 
-async function nextEvent(items: AsyncIterator<RegistryWatchItem>): Promise<RegistryEvent> {
+async function nextEvent(items: AsyncIterator<RegistryWatchItem>): Promise<RegistryEvent<McpServerRecord>> {
   for (;;) {
     const item = await next(items);
     if (!isHeartbeat(item)) return item;

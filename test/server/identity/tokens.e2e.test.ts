@@ -6,7 +6,7 @@ import { NamedTokens } from '../../../src/server/identity/named-tokens.ts';
 import { digestOf, newTokenText } from '../../../src/server/identity/token-text.ts';
 import { TokenUses } from '../../../src/server/identity/token-uses.ts';
 import type { StoreStamps } from '../../../src/server/records/record-kind.ts';
-import { tokenKind, tokenUseKind } from '../../../src/server/records/token-kind.ts';
+import { tokenKind, tokenUseKind } from '../../../src/server/records/token.ts';
 import { createMemoryStoreOf } from '../../../src/server/store/memory-store.ts';
 import type { RegistryStore } from '../../../src/server/store/store.ts';
 import { fsRecord, startTestSms, stopAll, type TestSms } from '../../registry/running-sms.ts';

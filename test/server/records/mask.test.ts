@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { MASK, maskRecord, maskValue, unmask } from '../../../src/server/records/mask.ts';
-import { maskArguments, maskUrl } from '../../../src/server/records/mask-value.ts';
-import { sampleRecord } from './record-samples.ts';
+import { MASK, maskArguments, maskUrl, maskValue } from '../../../src/server/records/credentials.ts';
+import { maskRecord, unmask } from '../../../src/server/records/mask.ts';
+import { sampleRecord } from './server-samples.ts';
 
 it.each([
   ['', ''],

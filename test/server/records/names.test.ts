@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
 import { checkTaskRecord } from '../../../src/config/task-document.ts';
+import { isServerId } from '../../../src/server/records/field-rules.ts';
 import { isNamespace } from '../../../src/server/records/permissions.ts';
-import { isServerId } from '../../../src/server/records/record.ts';
-import { taskKind } from '../../../src/server/records/task-kind.ts';
-import { isTokenName } from '../../../src/server/records/token-kind.ts';
+import { taskKind } from '../../../src/server/records/task.ts';
+import { isTokenName } from '../../../src/server/records/token.ts';
 
 const inherited = Object.getOwnPropertyNames(Object.prototype);
 

@@ -1,5 +1,4 @@
-import type { McpProfile } from '../../../src/server/records/profile.ts';
-import { parseProfile } from '../../../src/server/records/profile-kind.ts';
+import { type McpProfile, parseProfile } from '../../../src/server/records/profile.ts';
 
 /** A profile with the given fields; the rest are defaults. */
 export function sampleProfile(name: string, fields: Partial<McpProfile> = {}): McpProfile {

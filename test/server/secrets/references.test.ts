@@ -9,7 +9,7 @@ import {
   referencedNames,
   resolveReferences,
 } from '../../../src/server/secrets/references.ts';
-import { sampleRecord } from '../records/record-samples.ts';
+import { sampleRecord } from '../records/server-samples.ts';
 
 const ref = (inner: string) => `\${ENV:${inner}}`;
 

@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import type { RegistryEvent } from '../../../src/server/records/record-events.ts';
+import type { RegistryEvent } from '../../../src/server/records/record-kind.ts';
+import type { McpServerRecord } from '../../../src/server/records/server.ts';
 import type { RegistryStore } from '../../../src/server/store/store.ts';
-import { sampleRecord } from '../records/record-samples.ts';
+import { sampleRecord } from '../records/server-samples.ts';
 
 export interface ContractOptions {
   readonly keptChanges?: number;
@@ -28,13 +29,13 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       const controller = new AbortController();
       const events = store.watch(since, controller.signal)[Symbol.asyncIterator]();
       return {
-        next: async (): Promise<RegistryEvent> => (await events.next()).value,
+        next: async (): Promise<RegistryEvent<McpServerRecord>> => (await events.next()).value,
         step: () => events.next(),
         stop: () => controller.abort(),
       };
     }
 
-    const idsOf = (event: RegistryEvent) => event.upserts.map((record) => record.server_id);
+    const idsOf = (event: RegistryEvent<McpServerRecord>) => event.upserts.map((record) => record.server_id);
 
     it('starts empty, at revision 0 or higher [store.revision]', async () => {
       const store = await newStore();

@@ -7,11 +7,11 @@ import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { McpServerRecord } from '../../../src/server/records/record.ts';
+import type { McpServerRecord } from '../../../src/server/records/server.ts';
 import { restoreSqliteStore } from '../../../src/server/store/sqlite-backup.ts';
 import { openSqliteStore } from '../../../src/server/store/sqlite-store.ts';
 import { sampleProfile } from '../records/profile-samples.ts';
-import { sampleRecord } from '../records/record-samples.ts';
+import { sampleRecord } from '../records/server-samples.ts';
 import { describeStore } from './contract.ts';
 
 let directory = '';

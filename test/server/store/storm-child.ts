@@ -1,5 +1,5 @@
 import { openSqliteStore } from '../../../src/server/store/sqlite-store.ts';
-import { sampleRecord } from '../records/record-samples.ts';
+import { sampleRecord } from '../records/server-samples.ts';
 
 // Writes as fast as it can until it is killed, and says after each write what the store promised.
 

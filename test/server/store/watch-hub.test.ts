@@ -1,9 +1,10 @@
 import { getEventListeners } from 'node:events';
 import { expect, it } from 'vitest';
-import type { RegistryEvent } from '../../../src/server/records/record-events.ts';
+import type { RegistryEvent } from '../../../src/server/records/record-kind.ts';
+import type { McpServerRecord } from '../../../src/server/records/server.ts';
 import { WatchHub } from '../../../src/server/store/watch-hub.ts';
 
-function event(revision: number): RegistryEvent {
+function event(revision: number): RegistryEvent<McpServerRecord> {
   return { epoch: 'e', revision, prevRevision: revision - 1, upserts: [], deletes: ['x'] };
 }
 
@@ -35,6 +36,6 @@ it('serves several reads of one watcher in order', async () => {
   const reads = [reader.next(), reader.next(), reader.next()];
   hub.publish(event(2));
   hub.publish(event(3));
-  const values = (await Promise.all(reads)).map((result) => (result.value as RegistryEvent).revision);
+  const values = (await Promise.all(reads)).map((result) => (result.value as RegistryEvent<McpServerRecord>).revision);
   expect(values).toEqual([1, 2, 3]);
 });

@@ -5,7 +5,7 @@ import { convertError, type ToolOutput } from '../../../src/agent/mcp/client/too
 import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
 import { ToolEvents } from '../../../src/agent/mcp/tool-events.ts';
 import { canonicalJson, type JsonObject } from '../../../src/base/json.ts';
-import type { McpServerRecord } from '../../../src/server/records/record.ts';
+import type { McpServerRecord } from '../../../src/server/records/server.ts';
 import { Random } from '../random.ts';
 import { mutations, randomSituation, type Situation } from './situation.ts';
 

@@ -4,8 +4,7 @@ import { isJsonObject, type JsonObject, parseJson } from '../../../src/base/json
 import type { ApprovalPort, FiledApproval } from '../../../src/registry-client/approval-port.ts';
 import { noTrail } from '../../../src/server/audit/sms-trail.ts';
 import { Caller } from '../../../src/server/identity/caller.ts';
-import type { Approval, ApprovalDecision } from '../../../src/server/records/approval.ts';
-import { approvalKind } from '../../../src/server/records/approval-kind.ts';
+import { type Approval, type ApprovalDecision, approvalKind } from '../../../src/server/records/approval.ts';
 import { createMemoryStoreOf } from '../../../src/server/store/memory-store.ts';
 
 const HOUR_MS = 3_600_000;

@@ -7,8 +7,8 @@ import {
   type SessionPolicy,
   type TaskPolicy,
 } from '../../../src/runtime/port/policy-layers.ts';
-import type { McpServerRecord } from '../../../src/server/records/record.ts';
-import { sampleRecord } from '../../server/records/record-samples.ts';
+import type { McpServerRecord } from '../../../src/server/records/server.ts';
+import { sampleRecord } from '../../server/records/server-samples.ts';
 import type { Random } from '../random.ts';
 import { otherObject, randomObject } from './random-json.ts';
 

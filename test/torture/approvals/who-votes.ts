@@ -4,8 +4,7 @@ import type { ApproverRule } from '../../../src/config/registry/registry-config.
 import { noTrail } from '../../../src/server/audit/sms-trail.ts';
 import { Caller } from '../../../src/server/identity/caller.ts';
 import { personOf, personOfNew } from '../../../src/server/identity/named-tokens.ts';
-import { type BoundCall, boundCallFields } from '../../../src/server/records/approval.ts';
-import { approvalKind } from '../../../src/server/records/approval-kind.ts';
+import { approvalKind, type BoundCall, boundCallFields } from '../../../src/server/records/approval.ts';
 import { createMemoryStoreOf } from '../../../src/server/store/memory-store.ts';
 import { Random } from '../random.ts';
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { McpPool } from '../../../src/agent/mcp/client/pool.ts';
-import type { McpServerRecord } from '../../../src/server/records/record.ts';
+import type { McpServerRecord } from '../../../src/server/records/server.ts';
 import { ended } from '../../agent/mcp/client/ended-call.ts';
 
 const PAUSE_MS = 5;

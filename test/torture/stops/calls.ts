@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type { StopRecord } from '../../../src/server/records/stop.ts';
 import { startTestSms, stopAll, type TestSms } from '../../registry/running-sms.ts';
-import { sampleRecord } from '../../server/records/record-samples.ts';
+import { sampleRecord } from '../../server/records/server-samples.ts';
 import { MachinePace } from '../machine-pace.ts';
 import { type Effort, Failures, type Finding } from '../topic.ts';
 import { StoppedClient } from './stopped-client.ts';

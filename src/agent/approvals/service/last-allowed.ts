@@ -1,5 +1,5 @@
 import type { Approval, DefinitionChange } from '../../../server/records/approval.ts';
-import type { RegistryListing } from '../../../server/records/record-events.ts';
+import type { RegistryListing } from '../../../server/records/record-kind.ts';
 import { hashDefinition, readDefinition } from '../../policy/definition-hash.ts';
 import { definitionChanges } from '../definition-difference.ts';
 

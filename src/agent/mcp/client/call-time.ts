@@ -1,4 +1,4 @@
-import type { McpServerRecord } from '../../../server/records/record.ts';
+import type { McpServerRecord } from '../../../server/records/server.ts';
 
 /** Something that has to be over in time. */
 export interface Deadline {

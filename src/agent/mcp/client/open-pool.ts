@@ -6,7 +6,7 @@ import { stateDirectory } from '../../../base/xdg-directories.ts';
 import type { CompiledEgress } from '../../../config/egress.ts';
 import { processEnvironment } from '../../../config/process-environment.ts';
 import { egressOf } from '../../../server/egress/egress.ts';
-import type { StdioPolicy } from '../../../server/records/record.ts';
+import type { StdioPolicy } from '../../../server/records/server.ts';
 import type { ReferencePolicy } from '../../../server/secrets/references.ts';
 import { createSecretSource } from '../../../server/secrets/secret-file.ts';
 import { McpPool, type PoolDeps } from './pool.ts';

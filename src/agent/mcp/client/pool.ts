@@ -2,7 +2,7 @@ import { spawn as nodeSpawn } from 'node:child_process';
 import { untold, type Waiting } from '../../../base/waiting.ts';
 import type { RegistryChange } from '../../../registry-client/snapshot.ts';
 import { createHttpClient, type HttpClient } from '../../../server/egress/http-client.ts';
-import type { ConnectionScope, McpServerRecord } from '../../../server/records/record.ts';
+import type { ConnectionScope, McpServerRecord } from '../../../server/records/server.ts';
 import type { SecretSource } from '../../../server/secrets/secret-file.ts';
 import { CallQueue } from './call-queue.ts';
 import { McpBudgetError, McpConnectionError } from './errors.ts';

@@ -1,6 +1,6 @@
-import type { McpOAuth, McpServerRecord } from '../../../server/records/record.ts';
-import { looksLikeCredential } from '../../../server/records/record-credentials.ts';
-import { headerValueProblem, urlProblem } from '../../../server/records/record-values.ts';
+import { looksLikeCredential } from '../../../server/records/credentials.ts';
+import { headerValueProblem, urlProblem } from '../../../server/records/field-rules.ts';
+import type { McpOAuth, McpServerRecord } from '../../../server/records/server.ts';
 import { knownSecrets, MIN_SECRET_CHARS, type Redact } from '../../../server/secrets/redactor.ts';
 import {
   parseAuthRef,

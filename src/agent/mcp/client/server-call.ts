@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../base/json.ts';
 import { untold, type Wait, type Waiting } from '../../../base/waiting.ts';
 import type { CallKind } from '../../../runtime/port/policy-layers.ts';
-import type { McpServerRecord } from '../../../server/records/record.ts';
+import type { McpServerRecord } from '../../../server/records/server.ts';
 import type { CallQueue, Waiter } from './call-queue.ts';
 import type { Asker, CallProgress } from './call-sender.ts';
 import { CallTime, type Timed } from './call-time.ts';

@@ -1,6 +1,6 @@
 import { toldWhile, type Wait, type Waiting } from '../../../base/waiting.ts';
 import type { CallKind } from '../../../runtime/port/policy-layers.ts';
-import type { McpServerRecord } from '../../../server/records/record.ts';
+import type { McpServerRecord } from '../../../server/records/server.ts';
 import { pinProblem } from '../../policy/record-checks.ts';
 import { CallQueue } from './call-queue.ts';
 import { type ConnectionHealth, ServerConnection } from './connection.ts';

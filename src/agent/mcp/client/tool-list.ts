@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { errorText } from '../../../base/error-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../base/json.ts';
-import type { McpServerRecord } from '../../../server/records/record.ts';
+import type { McpServerRecord } from '../../../server/records/server.ts';
 import { McpArgumentsError, McpSchemaError } from './errors.ts';
 import { type HeaderParameter, headerParameters } from './header-parameters.ts';
 import { SchemaCheck, type SchemaEngine, type SchemaStrikes, type Verdict } from './schema/checks.ts';

@@ -1,7 +1,6 @@
 import type { JsonObject, JsonValue } from '../../../base/json.ts';
 import { textProblem } from '../../../base/text-problem.ts';
-import type { ClaimsReading } from '../../records/issuer.ts';
-import { ALL_NAMESPACES, isNamespace, type Role } from '../../records/permissions.ts';
+import { ALL_NAMESPACES, type ClaimsReading, isNamespace, type Role } from '../../records/permissions.ts';
 import type { Identity } from '../identity.ts';
 
 /** How far the clocks of an issuer and of this machine may be apart. */

@@ -1,5 +1,4 @@
-import type { IssuerDescription } from '../../records/issuer.ts';
-import { ALL_NAMESPACES, type Identity } from '../../records/permissions.ts';
+import { ALL_NAMESPACES, type Identity, type IssuerDescription } from '../../records/permissions.ts';
 import { identityOfClaims } from './claims.ts';
 import { goodClaims } from './oidc-tokens.ts';
 import { publishedKey, type SignedToken } from './signed-token.ts';

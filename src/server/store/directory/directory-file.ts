@@ -4,8 +4,7 @@ import { join, sep } from 'node:path';
 import { errorCode, errorText } from '../../../base/error-text.ts';
 import { isJsonObject } from '../../../base/json.ts';
 import { parseToml, TomlTextError } from '../../../config/document.ts';
-import type { RecordIssue } from '../../records/record.ts';
-import type { RecordKind, StoreStamps } from '../../records/record-kind.ts';
+import type { RecordIssue, RecordKind, StoreStamps } from '../../records/record-kind.ts';
 import { JsonTextError, jsonFieldLines } from './directory-json.ts';
 import { type FieldLines, tomlFieldLines } from './directory-lines.ts';
 

@@ -1,4 +1,4 @@
-import { pathText } from '../../records/record-schema.ts';
+import { pathText } from '../../records/fields.ts';
 
 /** Where in a file a field is. Paths are written as in RecordIssue. */
 export class FieldLines {

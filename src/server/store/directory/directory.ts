@@ -1,7 +1,6 @@
 import { canonicalJson, type JsonValue } from '../../../base/json.ts';
 import { Turns } from '../../../base/turns.ts';
-import { sameContent } from '../../records/record-compare.ts';
-import { idOf, type StoreStamps } from '../../records/record-kind.ts';
+import { idOf, type StoreStamps, sameContent } from '../../records/record-kind.ts';
 import { MAX_TRIES } from '../record-write.ts';
 import { type RegistryStore, type StoreChange, wasOvertaken } from '../store.ts';
 import type { DirectoryProblem } from './directory-file.ts';

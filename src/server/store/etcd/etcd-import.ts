@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { errorText } from '../../../base/error-text.ts';
 import { Turns } from '../../../base/turns.ts';
-import { contentKey } from '../../records/record-compare.ts';
-import type { StoreStamps } from '../../records/record-kind.ts';
+import { contentKey, type StoreStamps } from '../../records/record-kind.ts';
 import { StoreError } from '../store.ts';
 import type { EtcdClient } from './etcd-client.ts';
 import { bytesOf, type EtcdKeys, textOf } from './etcd-keys.ts';

@@ -1,5 +1,4 @@
-import type { RegistryEvent, RegistryListing } from '../../records/record-events.ts';
-import type { RecordKind, StoreStamps } from '../../records/record-kind.ts';
+import type { RecordKind, RegistryEvent, RegistryListing, StoreStamps } from '../../records/record-kind.ts';
 import { closedError } from '../record-memory.ts';
 import {
   type ApplyResult,

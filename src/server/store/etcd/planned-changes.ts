@@ -1,6 +1,5 @@
 import { Turns } from '../../../base/turns.ts';
-import { contentKey, sameContent } from '../../records/record-compare.ts';
-import { idOf, type StoreStamps } from '../../records/record-kind.ts';
+import { contentKey, idOf, type StoreStamps, sameContent } from '../../records/record-kind.ts';
 import { DEFAULT_ORIGIN, type StoreChange, StoreError } from '../store.ts';
 import { checkCondition, notFound } from '../write-conditions.ts';
 import { recordText } from './etcd-record.ts';

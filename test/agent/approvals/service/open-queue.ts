@@ -5,8 +5,13 @@ import type { ApproverRule } from '../../../../src/config/registry/registry-conf
 import type { AuditEvent } from '../../../../src/server/audit/event.ts';
 import { noTrail } from '../../../../src/server/audit/sms-trail.ts';
 import type { Caller } from '../../../../src/server/identity/caller.ts';
-import { type Approval, type BoundCall, boundCallFields, saltedHash } from '../../../../src/server/records/approval.ts';
-import { approvalKind } from '../../../../src/server/records/approval-kind.ts';
+import {
+  type Approval,
+  approvalKind,
+  type BoundCall,
+  boundCallFields,
+  saltedHash,
+} from '../../../../src/server/records/approval.ts';
 import { createMemoryStoreOf } from '../../../../src/server/store/memory-store.ts';
 import type { RegistryStore } from '../../../../src/server/store/store.ts';
 

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { PoolOfRun } from '../../../../src/agent/mcp/client/pool.ts';
-import type { ConnectionScope, McpServerRecord } from '../../../../src/server/records/record.ts';
+import type { ConnectionScope, McpServerRecord } from '../../../../src/server/records/server.ts';
 import { ended } from './ended-call.ts';
 import { changeOf, eventually, isAlive, openPool, stdioRecord, tempDir } from './pool-samples.ts';
 

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { sampleRecord } from '../../../server/records/record-samples.ts';
+import { sampleRecord } from '../../../server/records/server-samples.ts';
 import { eraHas } from '../../../support/server-era.ts';
 import {
   call,

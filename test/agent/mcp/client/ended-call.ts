@@ -2,7 +2,7 @@ import { McpCancelledError, McpError } from '../../../../src/agent/mcp/client/er
 import type { McpPool } from '../../../../src/agent/mcp/client/pool.ts';
 import type { PoolCall, StartedCall } from '../../../../src/agent/mcp/client/server-call.ts';
 import type { ToolOutput } from '../../../../src/agent/mcp/client/tool-result.ts';
-import type { McpServerRecord } from '../../../../src/server/records/record.ts';
+import type { McpServerRecord } from '../../../../src/server/records/server.ts';
 
 /** What the pool makes of a call; the signal cancels it. */
 export function ended(

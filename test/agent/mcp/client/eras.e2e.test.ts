@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { McpServerRecord } from '../../../../src/server/records/record.ts';
+import type { McpServerRecord } from '../../../../src/server/records/server.ts';
 import {
   call,
   eventually,

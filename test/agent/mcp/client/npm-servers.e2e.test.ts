@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { McpServerRecord } from '../../../../src/server/records/record.ts';
+import type { McpServerRecord } from '../../../../src/server/records/server.ts';
 import {
   call,
   httpRecord,

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../../../src/base/json.ts';
-import type { McpServerRecord } from '../../../../src/server/records/record.ts';
+import type { McpServerRecord } from '../../../../src/server/records/server.ts';
 import { call, eventually, fixture, httpRecord, openPool, startHttp, stdioRecord, tempDir } from './pool-samples.ts';
 
 const patient = { budgets: { tool_timeout_ms: 60_000, connect_timeout_ms: 30_000 } };

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
-import type { McpServerRecord } from '../../../../src/server/records/record.ts';
-import { sampleRecord } from '../../../server/records/record-samples.ts';
+import type { McpServerRecord } from '../../../../src/server/records/server.ts';
+import { sampleRecord } from '../../../server/records/server-samples.ts';
 import { eraEnvironment } from '../../../support/server-era.ts';
 
 export const fixture = (name: string) =>

@@ -13,7 +13,7 @@ import type { JsonObject } from '../../../../src/base/json.ts';
 import type { Waiting } from '../../../../src/base/waiting.ts';
 import type { RegistryChange } from '../../../../src/registry-client/snapshot.ts';
 import type { EgressOptions } from '../../../../src/server/egress/egress.ts';
-import type { McpServerRecord, StdioPolicy } from '../../../../src/server/records/record.ts';
+import type { McpServerRecord, StdioPolicy } from '../../../../src/server/records/server.ts';
 import { createSecretSource, type SecretSource } from '../../../../src/server/secrets/secret-file.ts';
 import { eraEnvironment, serverEra } from '../../../support/server-era.ts';
 

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { CallProgress } from '../../../../src/agent/mcp/client/call-sender.ts';
-import type { McpServerRecord } from '../../../../src/server/records/record.ts';
+import type { McpServerRecord } from '../../../../src/server/records/server.ts';
 import { call, fixture, httpRecord, openPool, startHttp, stdioRecord, textOf } from './pool-samples.ts';
 
 /** Longer than a busy machine pauses, and shorter than all steps together. */

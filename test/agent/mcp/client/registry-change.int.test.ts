@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { McpServerRecord } from '../../../../src/server/records/record.ts';
+import type { McpServerRecord } from '../../../../src/server/records/server.ts';
 import { call, changeOf, eventually, isAlive, openPool, stdioRecord, tempDir, textOf } from './pool-samples.ts';
 
 const patient = { budgets: { tool_timeout_ms: 60_000 } };

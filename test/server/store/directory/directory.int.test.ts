@@ -11,7 +11,7 @@ import {
 import { createMemoryStore } from '../../../../src/server/store/memory-store.ts';
 import { openSqliteStore } from '../../../../src/server/store/sqlite-store.ts';
 import type { RegistryStore } from '../../../../src/server/store/store.ts';
-import { sampleRecord } from '../../records/record-samples.ts';
+import { sampleRecord } from '../../records/server-samples.ts';
 
 let directory = '';
 let store: RegistryStore;

@@ -1,11 +1,12 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Member } from '../../../../scripts/engines/member.ts';
-import type { RegistryEvent } from '../../../../src/server/records/record-events.ts';
+import type { RegistryEvent } from '../../../../src/server/records/record-kind.ts';
+import type { McpServerRecord } from '../../../../src/server/records/server.ts';
 import { openEtcdStore } from '../../../../src/server/store/etcd/etcd-store.ts';
 import type { KeptRegistry } from '../../../../src/server/store/kept-registry.ts';
 import { useEtcd } from '../../../support/engines/use-engine.ts';
 import { until } from '../../../support/until.ts';
-import { sampleRecord } from '../../records/record-samples.ts';
+import { sampleRecord } from '../../records/server-samples.ts';
 import { etcdConfig } from './etcd-config.ts';
 
 const etcd = useEtcd();
@@ -21,8 +22,8 @@ async function open(config: Parameters<typeof openEtcdStore>[0]): Promise<KeptRe
 }
 
 /** Everything that a watcher is told, checked to be linked without a hole. */
-async function follow(store: KeptRegistry, since: number): Promise<RegistryEvent[]> {
-  const seen: RegistryEvent[] = [];
+async function follow(store: KeptRegistry, since: number): Promise<RegistryEvent<McpServerRecord>[]> {
+  const seen: RegistryEvent<McpServerRecord>[] = [];
   const events = store.watch(since, new AbortController().signal);
   void (async () => {
     for await (const event of events) seen.push(event);

@@ -6,7 +6,7 @@ import { openEtcdStore } from '../../../../src/server/store/etcd/etcd-store.ts';
 import { openSqliteStore } from '../../../../src/server/store/sqlite-store.ts';
 import { stopAll, temporaryDirectory } from '../../../registry/running-sms.ts';
 import { useEtcd } from '../../../support/engines/use-engine.ts';
-import { sampleRecord } from '../../records/record-samples.ts';
+import { sampleRecord } from '../../records/server-samples.ts';
 import { etcdConfig } from './etcd-config.ts';
 
 const etcd = useEtcd({ members: 1 });

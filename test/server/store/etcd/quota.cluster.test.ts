@@ -3,7 +3,7 @@ import { openEtcdStore } from '../../../../src/server/store/etcd/etcd-store.ts';
 import type { KeptRegistry } from '../../../../src/server/store/kept-registry.ts';
 import { useEtcd } from '../../../support/engines/use-engine.ts';
 import { until } from '../../../support/until.ts';
-import { sampleRecord } from '../../records/record-samples.ts';
+import { sampleRecord } from '../../records/server-samples.ts';
 import { etcdConfig } from './etcd-config.ts';
 
 const QUOTA_BYTES = 1024 * 1024;

@@ -9,7 +9,7 @@ import { openEtcdStore } from '../../../../src/server/store/etcd/etcd-store.ts';
 import { newAuthority } from '../../../support/certificates.ts';
 import { useEtcd } from '../../../support/engines/use-engine.ts';
 import { fastest } from '../../../support/fastest.ts';
-import { sampleRecord } from '../../records/record-samples.ts';
+import { sampleRecord } from '../../records/server-samples.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'spear-etcd-security-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

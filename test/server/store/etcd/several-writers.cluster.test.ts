@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { openEtcdStore } from '../../../../src/server/store/etcd/etcd-store.ts';
 import type { KeptRegistry } from '../../../../src/server/store/kept-registry.ts';
 import { useEtcd } from '../../../support/engines/use-engine.ts';
-import { sampleRecord } from '../../records/record-samples.ts';
+import { sampleRecord } from '../../records/server-samples.ts';
 import { etcdConfig } from './etcd-config.ts';
 
 const etcd = useEtcd({ members: 1 });

@@ -1,6 +1,6 @@
 import type { ClientCapabilities, JSONRPCMessage } from '@modelcontextprotocol/client';
 import type { JsonObject, JsonValue } from '../../../../base/json.ts';
-import type { McpServerRecord } from '../../../../server/records/record.ts';
+import type { McpServerRecord } from '../../../../server/records/server.ts';
 import type { Redact } from '../../../../server/secrets/redactor.ts';
 import type { PoolLog } from '../pool-options.ts';
 import { UnusableQuestion } from './form.ts';

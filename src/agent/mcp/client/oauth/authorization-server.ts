@@ -13,7 +13,7 @@ import type {
   OAuthProtectedResourceMetadata,
   OAuthTokens,
 } from '@modelcontextprotocol/client';
-import type { McpOAuth } from '../../../../server/records/record.ts';
+import type { McpOAuth } from '../../../../server/records/server.ts';
 import type { ClientProof } from '../resolved-record.ts';
 import type { McpLibrary } from '../transport/transport.ts';
 import type { Challenge } from './challenge.ts';

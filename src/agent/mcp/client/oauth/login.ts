@@ -13,7 +13,7 @@ import type { AddressInfo } from 'node:net';
 import type { FetchLike, OAuthClientInformationMixed, OAuthTokens } from '@modelcontextprotocol/client';
 import { version } from '../../../../base/version.ts';
 import { endpointFetch } from '../../../../server/egress/endpoint-fetch.ts';
-import type { McpTransport } from '../../../../server/records/record.ts';
+import type { McpTransport } from '../../../../server/records/server.ts';
 import { knownSecrets } from '../../../../server/secrets/redactor.ts';
 import { boundFetch } from '../transport/bounded-fetch.ts';
 import type { HttpTarget, McpLibrary } from '../transport/transport.ts';

@@ -12,7 +12,7 @@ import { existsSync, realpathSync } from 'node:fs';
 import { lstat, readlink } from 'node:fs/promises';
 import { isAbsolute, normalize } from 'node:path';
 import { startOf } from '../../../../base/cut-text.ts';
-import type { McpSandbox, SandboxNetwork } from '../../../../server/records/record.ts';
+import type { McpSandbox, SandboxNetwork } from '../../../../server/records/server.ts';
 import { McpConnectionError } from '../errors.ts';
 import type { PoolLog } from '../pool-options.ts';
 import { type Executable, findExecutable, type Launch, type Spawn } from './launch.ts';

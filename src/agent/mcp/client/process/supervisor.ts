@@ -10,7 +10,7 @@
 import type { Writable } from 'node:stream';
 import { errorCode } from '../../../../base/error-text.ts';
 import { systemErrorOf } from '../../../../base/system-error.ts';
-import type { McpSandbox } from '../../../../server/records/record.ts';
+import type { McpSandbox } from '../../../../server/records/server.ts';
 import { McpBudgetError, McpConnectionError } from '../errors.ts';
 import type { CompiledPoolOptions, PoolLog } from '../pool-options.ts';
 import { type HomePlace, removeTree, ServerDirectories } from './directories.ts';

@@ -6,7 +6,7 @@ import { LoginStore, type StoredLogin } from '../../../../../src/agent/mcp/clien
 import { loginsDirectory } from '../../../../../src/agent/mcp/client/pool-options.ts';
 import { EgressRules } from '../../../../../src/server/egress/egress.ts';
 import { createHttpClient } from '../../../../../src/server/egress/http-client.ts';
-import type { McpOAuth } from '../../../../../src/server/records/record.ts';
+import type { McpOAuth } from '../../../../../src/server/records/server.ts';
 import { call, httpRecord, openPool, tempDir, textOf } from '../pool-samples.ts';
 import { consentInBrowser, type ProtectedServer, startProtectedServer } from './protected-server.ts';
 

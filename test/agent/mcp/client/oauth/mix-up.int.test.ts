@@ -4,7 +4,7 @@ import { LoginStore } from '../../../../../src/agent/mcp/client/oauth/login-stor
 import { loginsDirectory } from '../../../../../src/agent/mcp/client/pool-options.ts';
 import { EgressRules } from '../../../../../src/server/egress/egress.ts';
 import { createHttpClient } from '../../../../../src/server/egress/http-client.ts';
-import type { McpOAuth } from '../../../../../src/server/records/record.ts';
+import type { McpOAuth } from '../../../../../src/server/records/server.ts';
 import { httpRecord, tempDir } from '../pool-samples.ts';
 import { challenge, type HostileServer, json, startHostileServer } from './hostile-server.ts';
 import { consentInBrowser, type ProtectedServer, startProtectedServer } from './protected-server.ts';

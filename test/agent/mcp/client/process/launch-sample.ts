@@ -1,7 +1,7 @@
 // A host with an inherited descriptor: `node FILE STATE_DIR RECORD` connects to the server and prints the file `fds` of its HOME.
 import { McpPool } from '../../../../../src/agent/mcp/client/pool.ts';
 import type { ToolOutput } from '../../../../../src/agent/mcp/client/tool-result.ts';
-import type { McpServerRecord } from '../../../../../src/server/records/record.ts';
+import type { McpServerRecord } from '../../../../../src/server/records/server.ts';
 import { createSecretSource } from '../../../../../src/server/secrets/secret-file.ts';
 
 const [stateDir = '', given = ''] = process.argv.slice(2);

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { sampleRecord } from '../../../../server/records/record-samples.ts';
+import { sampleRecord } from '../../../../server/records/server-samples.ts';
 import { needs, needsBubblewrap, skipIfMissing } from '../../../../support/needs.ts';
 import { fixture, tempDir } from '../pool-samples.ts';
 

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { McpPool } from '../../../../../src/agent/mcp/client/pool.ts';
-import type { McpServerRecord } from '../../../../../src/server/records/record.ts';
+import type { McpServerRecord } from '../../../../../src/server/records/server.ts';
 import { needsBubblewrap, skipIfMissing } from '../../../../support/needs.ts';
 import {
   call,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { budgetRanges, recordLimits } from '../../../src/server/records/field-rules.ts';
 import type { ParseOptions } from '../../../src/server/records/record-kind.ts';
-import { budgetRanges, recordLimits } from '../../../src/server/records/record-limits.ts';
-import { parseRecord } from '../../../src/server/records/record-parse.ts';
+import { parseRecord } from '../../../src/server/records/server.ts';
 
 const stdio = { server_id: 'fs', transport: 'stdio', stdio: { command: 'npx' }, allowed_tools: ['*'] };
 const http = {

@@ -1,5 +1,5 @@
-import type { McpServerRecord } from '../../../src/server/records/record.ts';
-import { parseRecord } from '../../../src/server/records/record-parse.ts';
+import type { McpServerRecord } from '../../../src/server/records/server.ts';
+import { parseRecord } from '../../../src/server/records/server.ts';
 
 /** A record made the only way records are made; throws when the sample is not valid. */
 export function sampleRecord(serverId: string, fields: Record<string, unknown> = {}): McpServerRecord {

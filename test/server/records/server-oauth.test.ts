@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { maskRecord } from '../../../src/server/records/mask.ts';
-import { parseRecord } from '../../../src/server/records/record-parse.ts';
-import { recordToWire, upsertToInput, wireToInput } from '../../../src/server/records/record-wire.ts';
+import { parseRecord } from '../../../src/server/records/server.ts';
+import { recordToWire, upsertToInput, wireToInput } from '../../../src/server/records/wire.ts';
 import { referencedNames } from '../../../src/server/secrets/references.ts';
-import { sampleRecord } from './record-samples.ts';
+import { sampleRecord } from './server-samples.ts';
 
 const machine = { grant: 'client_credentials', client_id: 'me', client_secret: 'env:MCP_SECRET' };
 const url = 'https://a.example/mcp';

@@ -16,9 +16,9 @@ import {
   McpStdioConfigSchema,
   McpTransportSchema,
 } from '../../../src/generated/proto/sms/mcp_server_record_pb.ts';
-import { parseRecord } from '../../../src/server/records/record-parse.ts';
-import { recordToWire, upsertToInput, wireToInput } from '../../../src/server/records/record-wire.ts';
-import { sampleRecord } from './record-samples.ts';
+import { parseRecord } from '../../../src/server/records/server.ts';
+import { recordToWire, upsertToInput, wireToInput } from '../../../src/server/records/wire.ts';
+import { sampleRecord } from './server-samples.ts';
 
 const word = fc.stringMatching(/^[A-Za-z][A-Za-z0-9]{0,8}$/);
 const words = fc.array(word, { maxLength: 3 });

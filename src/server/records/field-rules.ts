@@ -1,5 +1,7 @@
 import { isHeaderName, isHeaderValue } from '../../base/http-header.ts';
+import { isInheritedName } from '../../base/inherited-name.ts';
 import { textProblem } from '../../base/text-problem.ts';
+import { patternLimits } from '../../runtime/port/policy-layers.ts';
 import {
   hasBrokenReference,
   hasReference,
@@ -9,10 +11,19 @@ import {
   replaceReferences,
 } from '../secrets/references.ts';
 import { SECRET_REFERENCE_HELP } from '../secrets/secret.ts';
-import { recordLimits } from './record-limits.ts';
 
-// Checks of single values. Each returns what is wrong in words that never repeat the value, or null. Those of urls
-// and headers are asked again on the node, after references were resolved.
+// Checks of single values. Each returns what is wrong without repeating the value, or null. The node repeats the checks of
+// URLs and headers after it resolved references.
+
+const serverIdPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+
+export const serverIdRule =
+  '1 to 64 characters: letters, digits, ".", "_" and "-", starting with a letter or digit, and not a name that every ' +
+  'JavaScript object has, such as "constructor"';
+
+export function isServerId(text: string): boolean {
+  return serverIdPattern.test(text) && !isInheritedName(text);
+}
 
 const prefixPattern = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
 const urlScheme = /^https?:\/\//i;
@@ -38,7 +49,7 @@ export function prefixProblem(text: string): string | null {
   return 'must contain only letters, digits, ".", "_" and "-", and start with a letter or digit';
 }
 
-/** Unlike other texts an argument may be empty and may hold line breaks: it can be a script. */
+/** Unlike other texts an argument may be empty and may contain line breaks: it can be a script. */
 export function argumentProblem(text: string): string | null {
   if (text.length > recordLimits.argChars) return `has more than ${recordLimits.argChars} characters`;
   return text.includes('\0') ? 'must not contain NUL' : null;
@@ -82,17 +93,17 @@ export function headerValueProblem(value: string): string | null {
   return referenceProblem(value);
 }
 
-/** A url may hold references; its scheme and host are checked as far as they are known. */
+/** A URL may hold references; scheme and host are checked as far as they are known. */
 export function urlProblem(url: string): string | null {
   const shape = textProblem(url, recordLimits.urlChars) ?? referenceProblem(url);
   if (shape !== null) return shape;
   if (url.startsWith('${ENV:')) return null;
   if (!urlScheme.test(url)) return 'must be an absolute url that starts with http:// or https://';
-  // "1" may stand in any place of a url, the port included.
+  // "1" is valid in every part of a URL, including the port.
   return URL.canParse(replaceReferences(url, '1')) ? null : 'is not a valid url';
 }
 
-/** Of an authorization server, or of a client's description: no reference, and nothing that must be kept secret. */
+/** URL of an authorization server or of client metadata: no references and no credentials. */
 export function plainUrlProblem(text: string): string | null {
   const shape = textProblem(text, recordLimits.urlChars);
   if (shape !== null) return shape;
@@ -103,7 +114,7 @@ export function plainUrlProblem(text: string): string | null {
   return 'must start with https:// (http:// is allowed on loopback only)';
 }
 
-/** A place on the server's machine: the only kind that servers know. */
+/** URI of an MCP root: a path on the server's machine. */
 export function rootUriProblem(text: string): string | null {
   const shape = textProblem(text, recordLimits.urlChars);
   if (shape !== null) return shape;
@@ -120,13 +131,13 @@ export function sha256Problem(text: string): string | null {
   return /^[0-9a-f]{64}$/.test(text) ? null : 'must be a sha256: 64 lowercase hex digits';
 }
 
-/** As far as it is known: references may bring one. */
+/** Whether the URL names a user, as far as known: a reference may add one. */
 export function urlHasUser(url: string): boolean {
   const parsed = URL.parse(replaceReferences(url, '1'));
   return parsed !== null && (parsed.username !== '' || parsed.password !== '');
 }
 
-/** Of OAuth: visible ASCII without quotes and backslashes. */
+/** An OAuth scope: visible ASCII without quotes and backslashes. */
 export function scopeProblem(text: string): string | null {
   if (text.length > recordLimits.scopeChars) return `has more than ${recordLimits.scopeChars} characters`;
   return /^[!#-[\]-~]+$/.test(text) ? null : 'must be one scope: no spaces, quotes or backslashes';
@@ -144,3 +155,49 @@ export function referenceProblem(value: string): string | null {
   if (!hasBrokenReference(value)) return null;
   return `has a malformed reference; write ${referenceTo('NAME')} or ${referenceTo('NAME:-default')}`;
 }
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+export interface BudgetRange {
+  readonly default: number;
+  readonly min: number;
+  readonly max: number;
+}
+
+/** A missing or zero budget means its default. */
+export const budgetRanges = {
+  tool_timeout_ms: { default: 8_000, min: 100, max: 3_600_000 },
+  max_tool_timeout_ms: { default: 0, min: 100, max: 3_600_000 },
+  max_concurrency: { default: 8, min: 1, max: 1_024 },
+  max_tool_output_bytes: { default: 64 * KIB, min: 1, max: 10 * MIB },
+  connect_timeout_ms: { default: 60_000, min: 100, max: 600_000 },
+} as const satisfies Record<string, BudgetRange>;
+
+/** Limits of a record: far above any real server, so that one record cannot fill a store or a message. */
+export const recordLimits = {
+  /** The whole record as compact JSON. */
+  recordBytes: 64 * KIB,
+  displayNameChars: 128,
+  prefixChars: 128,
+  pathChars: 4_096,
+  args: 128,
+  argChars: 16 * KIB,
+  envEntries: 128,
+  envNameChars: 256,
+  valueChars: 16 * KIB,
+  headers: 64,
+  headerNameChars: 256,
+  urlChars: 4_096,
+  clientIdChars: 1_024,
+  scopes: 64,
+  scopeChars: 256,
+  ...patternLimits,
+  tags: 64,
+  tagChars: 64,
+  sandboxPaths: 64,
+  pins: 512,
+  toolNameChars: 256,
+  roots: 64,
+  rootNameChars: 128,
+} as const;
