@@ -7,7 +7,7 @@ import type { IdentityPort } from '../registry-client/identity-port.ts';
 import { DEFAULT_NAMESPACE } from '../runtime/port/policy-layers.ts';
 import { PeerRates } from '../server/http/peer-rates.ts';
 import { ensureToken, readTokenFile } from '../server/identity/file-tokens.ts';
-import { identityOfToken } from '../server/identity/oidc/identity-of-token.ts';
+import { identityOfToken } from '../server/identity/oidc/oidc-tokens.ts';
 import { looksSigned, readSignedToken } from '../server/identity/oidc/signed-token.ts';
 import { tokenForm } from '../server/identity/token-text.ts';
 import { ALL_NAMESPACES, type Identity, type Role } from '../server/records/permissions.ts';

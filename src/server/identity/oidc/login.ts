@@ -1,21 +1,34 @@
+/**
+ * Browser logins at an OIDC issuer: authorization code flow with PKCE.
+ *
+ * - The page that begins a login keeps a secret and sends its digest as a challenge. After the login the browser brings
+ *   back a code that is worthless without that secret, so no attacker can log in another user's browser (login CSRF),
+ *   and no cookie is needed during the login.
+ * - `state`, `nonce` and the PKCE verifier are random and belong to one login. The redirect must come from the configured
+ *   issuer (RFC 9207), and the ID token must be for this client and this login.
+ * - Pending logins are in memory: bounded in number and time, and each can be completed once.
+ * - The flow is written by hand: oauth4webapi would take over four of its checks and the token request (about 45 lines),
+ *   needs as many lines of adapters for the issuer's cache, the egress-checked fetch and the error messages, and rejects
+ *   a redirect with both `code` and `error`, which is accepted here.
+ */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isJsonObject, type JsonObject, parseJson } from '../../../base/json.ts';
 import type { OidcConfig } from '../../../config/registry/oidc.ts';
 import type { Secret } from '../../secrets/secret.ts';
 import type { Identity } from '../identity.ts';
-import { identityOfClaims } from './claims.ts';
 import { type Issuer, type IssuerEndpoints, type IssuerFetch, IssuerUnavailable } from './issuer.ts';
 import type { OidcTokens } from './oidc-tokens.ts';
+import { identityOfClaims } from './oidc-tokens.ts';
 
-/** For somebody to log in at the issuer. */
+/** How long a user may take at the issuer. */
 const LOGIN_MS = 10 * 60_000;
-/** For a page to take over what the browser brought back. */
+/** How long a page may take to exchange its code. */
 const EXCHANGE_MS = 60_000;
-/** Under way at one time; the oldest gives way. */
+/** Above the limit the oldest pending login is evicted. */
 const MAX_LOGINS = 1_000;
 const RANDOM_BYTES = 32;
 
-/** The login cannot go on; in words for who wanted in. */
+/** A login that failed, with a message for the user. */
 export class LoginRefused extends Error {
   constructor(message: string) {
     super(message);
@@ -23,16 +36,16 @@ export class LoginRefused extends Error {
   }
 }
 
-export interface LoginWish {
-  /** The sha256 of a secret of the page that began: only that page gets the session. */
+export interface LoginRequest {
+  /** The sha256 of the secret of the page, in hex: only that page gets the session. */
   readonly challenge: string;
-  /** Where the browser goes afterwards, a path of ours. */
+  /** Path on this server to return to after the login. */
   readonly returnTo: string;
-  /** Where the issuer sends the browser back to. */
+  /** The redirect URI of this registry. */
   readonly redirectUri: string;
 }
 
-interface PendingLogin extends LoginWish {
+interface PendingLogin extends LoginRequest {
   readonly nonce: string;
   readonly verifier: string;
   readonly untilMs: number;
@@ -53,11 +66,6 @@ export interface LoginsDeps {
   readonly fetch: IssuerFetch;
 }
 
-/**
- * Logins by the authorization code flow with PKCE. The page that begins one keeps a secret and shows its digest; what
- * the browser brings back is a code that is worth nothing without that secret. So nobody can log somebody else's
- * browser in, and no cookie is needed on the way.
- */
 export class Logins {
   readonly #deps: LoginsDeps;
   readonly #pending = new Map<string, PendingLogin>();
@@ -67,47 +75,47 @@ export class Logins {
     this.#deps = deps;
   }
 
-  /** Where to send the browser. @throws IssuerUnavailable */
-  async begin(wish: LoginWish): Promise<string> {
+  /** The URL of the issuer to send the browser to. @throws IssuerUnavailable */
+  async begin(request: LoginRequest): Promise<string> {
     const { config, issuer } = this.#deps;
     const { authorization } = await issuer.endpoints();
     const [state, nonce, verifier] = [random(), random(), random()];
-    keep(this.#pending, state, { ...wish, nonce, verifier, untilMs: Date.now() + LOGIN_MS });
+    add(this.#pending, state, { ...request, nonce, verifier, untilMs: Date.now() + LOGIN_MS });
     const url = new URL(authorization);
-    const asked = {
+    const parameters = {
       response_type: 'code',
       client_id: config.clientId,
-      redirect_uri: wish.redirectUri,
+      redirect_uri: request.redirectUri,
       scope: config.scopes.join(' '),
       state,
       nonce,
       code_challenge: createHash('sha256').update(verifier).digest('base64url'),
       code_challenge_method: 'S256',
     };
-    for (const [name, value] of Object.entries(asked)) url.searchParams.set(name, value);
+    for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
     return url.href;
   }
 
-  /** What the issuer sent the browser back with: where it goes now, and with which code. @throws LoginRefused */
-  async finish(answer: URLSearchParams): Promise<{ readonly returnTo: string; readonly code: string }> {
-    const login = take(this.#pending, answer.get('state') ?? '');
+  /** Completes a login from the parameters of the redirect: where to send the browser, with which code. @throws LoginRefused */
+  async finish(redirect: URLSearchParams): Promise<{ readonly returnTo: string; readonly code: string }> {
+    const login = take(this.#pending, redirect.get('state') ?? '');
     if (login === null) throw new LoginRefused('this login is unknown, expired or already completed; log in again');
     const { config } = this.#deps;
-    const issuer = answer.get('iss');
+    const issuer = redirect.get('iss');
     const isUnnamed = issuer === null && !(await this.#deps.issuer.endpoints()).namesItself;
     if (issuer !== config.issuer && !isUnnamed) throw new LoginRefused('the response is from a different issuer');
-    const code = answer.get('code');
+    const code = redirect.get('code');
     if (code === null) {
-      // Its own words are not repeated: they are whatever the address says.
-      throw new LoginRefused(`the issuer rejected the login (${plainWord(answer.get('error'))})`);
+      // The URL controls the description of the error, so it is not repeated.
+      throw new LoginRefused(`the issuer rejected the login (${plainWord(redirect.get('error'))})`);
     }
     const identity = await this.#identityBy(code, login);
     const exchange = random();
-    keep(this.#finished, exchange, { challenge: login.challenge, identity, untilMs: Date.now() + EXCHANGE_MS });
+    add(this.#finished, exchange, { challenge: login.challenge, identity, untilMs: Date.now() + EXCHANGE_MS });
     return { returnTo: login.returnTo, code: exchange };
   }
 
-  /** Who logged in; the code is used up by asking. @throws LoginRefused */
+  /** The user of a completed login. The code can be used once. @throws LoginRefused */
   exchange(code: string, secret: string): Identity {
     const login = take(this.#finished, code);
     const given = createHash('sha256').update(secret).digest();
@@ -165,7 +173,7 @@ export class Logins {
 
 const random = () => randomBytes(RANDOM_BYTES).toString('base64url');
 
-/** As RFC 6749 wants them, each encoded before they are joined. */
+/** HTTP basic authentication of a client: RFC 6749 encodes id and secret before they are joined. */
 function basic(id: string, secret: string): string {
   const encoded = [id, secret].map((part) => new URLSearchParams({ '': part }).toString().slice(1)).join(':');
   return `Basic ${Buffer.from(encoded).toString('base64')}`;
@@ -175,7 +183,7 @@ function plainWord(value: unknown): string {
   return typeof value === 'string' && /^[a-z_]{1,64}$/.test(value) ? value : 'no reason given';
 }
 
-function keep<T>(map: Map<string, T>, key: string, value: T): void {
+function add<T>(map: Map<string, T>, key: string, value: T): void {
   const oldest = map.keys().next().value;
   if (map.size >= MAX_LOGINS && oldest !== undefined) map.delete(oldest);
   map.set(key, value);

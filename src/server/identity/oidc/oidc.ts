@@ -8,10 +8,9 @@ import { Issuer, type IssuerFetch } from './issuer.ts';
 import { Logins } from './login.ts';
 import { OidcTokens } from './oidc-tokens.ts';
 
-/** Somebody waits for it: a request with a token, or a browser. */
 const ISSUER_TIMEOUT_MS = 5_000;
 
-/** People of an OpenID Connect issuer: their tokens, and their logins. */
+/** Authentication of users by an OpenID Connect issuer: their tokens and their logins. */
 export interface Oidc {
   readonly tokens: OidcTokens;
   readonly logins: Logins;
@@ -20,12 +19,12 @@ export interface Oidc {
   close(): Promise<void>;
 }
 
-/** Asks nobody anything yet: an issuer that is away keeps no registry from starting. @throws ConfigError for its secret */
+/** Sends no request: a registry starts while its issuer is unreachable. @throws ConfigError for the client secret */
 export function openOidc(config: OidcConfig, egress: CompiledEgress, log: ServiceLog): Oidc {
   let client: Promise<HttpClient> | null = null;
   const fetch: IssuerFetch = async (url, init) => {
     client ??= import('../../egress/http-client.ts').then(({ createHttpClient }) =>
-      // The issuer is named by who runs the registry, as a user names servers of their own.
+      // The operator of the registry names the issuer, so the rules for own records apply.
       createHttpClient(new EgressRules(egressOf(egress, 'user_owned'))),
     );
     const bounded = endpointFetch((await client).fetch, AbortSignal.timeout(ISSUER_TIMEOUT_MS));
