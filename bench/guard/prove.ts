@@ -21,7 +21,7 @@ interface Seen {
 }
 
 /** A line of the file that keeps what was shown so far. */
-type Line =
+type QueueKey =
   | { readonly kind: 'baseline'; readonly baseline: Baseline }
   | { readonly kind: 'plant'; readonly plant: Plant }
   | { readonly kind: 'unchanged'; readonly failed: readonly string[] }
@@ -31,13 +31,13 @@ type Line =
 export async function prove(file: string, groups: readonly FigureGroup[]): Promise<number> {
   const lines = readLines(file);
   let since = performance.now();
-  const add = (line: Line, text: string) => {
+  const add = (line: QueueKey, text: string) => {
     lines.push(line);
     appendFileSync(file, `${JSON.stringify(line)}\n`);
     console.log(`${text} (${((performance.now() - since) / 1_000).toFixed(0)} s)`);
     since = performance.now();
   };
-  const count = (kind: Line['kind']) => lines.filter((line) => line.kind === kind).length;
+  const count = (kind: QueueKey['kind']) => lines.filter((line) => line.kind === kind).length;
   if (count('baseline') === 0)
     add({ kind: 'baseline', baseline: await measureBaseline(groups) }, 'measured the baseline');
   const first = lines.find((line) => line.kind === 'baseline');
@@ -75,7 +75,7 @@ function seenIn(shown: readonly Compared[][]): Record<string, Seen> {
 }
 
 /** A table for the documentation. */
-function report(lines: readonly Line[], names: readonly string[]): number {
+function report(lines: readonly QueueKey[], names: readonly string[]): number {
   const unchanged = lines.filter((line) => line.kind === 'unchanged');
   const planted = lines.filter((line) => line.kind === 'planted');
   const rows = names.map((name) => {
@@ -97,10 +97,10 @@ function report(lines: readonly Line[], names: readonly string[]): number {
   return missed.length === 0 && passedRuns === unchanged.length ? 0 : 1;
 }
 
-function readLines(file: string): Line[] {
+function readLines(file: string): QueueKey[] {
   if (!existsSync(file)) return [];
   return readFileSync(file, 'utf8')
     .split('\n')
     .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as Line);
+    .map((line) => JSON.parse(line) as QueueKey);
 }

@@ -119,7 +119,7 @@ async function wakeSome(folder: string, count: number) {
     const [woken, begun]: [number[], number[]] = [[], []];
     // The first one compiled the module, and loaded what the others need.
     for (const id of ids.slice(1)) {
-      const lived = await lifeOf(node, id);
+      const lived = await activationOf(node, id);
       woken.push(...lived.woken);
       begun.push(...lived.woken.map(() => lived.begun));
     }
@@ -130,7 +130,10 @@ async function wakeSome(folder: string, count: number) {
 }
 
 /** How long it took to begin, and to go on after each time that it was parked. */
-async function lifeOf(node: BenchNode, id: string): Promise<{ readonly woken: number[]; readonly begun: number }> {
+async function activationOf(
+  node: BenchNode,
+  id: string,
+): Promise<{ readonly woken: number[]; readonly begun: number }> {
   const path = `/v1/namespaces/default/runs/${id}`;
   let run = await node.json<RunRecord>('GET', path);
   for (; !hasEnded(run.status); run = await node.json<RunRecord>('GET', path)) await delay(APART_MS);

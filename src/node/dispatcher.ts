@@ -1,7 +1,7 @@
 import { backoffMs } from '../base/backoff.ts';
 import { errorText } from '../base/error-text.ts';
 import type { ServiceLog } from '../server/log/service-log.ts';
-import type { Claim, Line, RunEnding, RunQueue } from '../server/queue/run-queue.ts';
+import type { Claim, QueueKey, RunEnding, RunQueue } from '../server/queue/run-queue.ts';
 import type { StopRecord } from '../server/records/stop.ts';
 import { faultOf, retryOf } from './host-failure.ts';
 import { type NodeStops, noStops } from './node-stops.ts';
@@ -155,7 +155,7 @@ export class Dispatcher {
   }
 
   /** Whether a line may have one more, those counted that it was promised since. */
-  #room(): (line: Line) => boolean {
+  #room(): (line: QueueKey) => boolean {
     const { concurrency, runsPerCaller } = this.#options;
     const tasks = new Map<string, number>();
     const callers = new Map<string, number>();

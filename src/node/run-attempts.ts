@@ -74,7 +74,7 @@ export class RunAttempts {
     if (outcome.kind === 'ended') {
       ofRun.end();
       this.#options.traces?.ended(claim, outcome.ending);
-    } else ofRun.rest();
+    } else ofRun.idle();
     void sender?.close();
     return outcome;
   }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { RunAttempts, type RunAttemptsOptions } from '../../src/node/run-attempts.ts';
 import type { EarlierAttempt } from '../../src/node/run-journals.ts';
 import { JournalError } from '../../src/runtime/durable/journal-error.ts';
-import { AllRunEvents, lifeOf, type RunEvent } from '../../src/server/queue/run-events.ts';
+import { AllRunEvents, activationOf, type RunEvent } from '../../src/server/queue/run-events.ts';
 import type { Claim } from '../../src/server/queue/run-queue.ts';
 import type { TaskRevision } from '../../src/server/records/task.ts';
 import { newRun } from '../server/queue/queue-contract.ts';
@@ -168,6 +168,6 @@ describe('a claimed run', () => {
   ] as const)('that is %s numbers its events after those of earlier lives', async (_, attempt, resumed, life) => {
     const { make, sent } = await attempts({ earlier: resumed === null ? null : { ...earlierAttempt, resumed } });
     await make({ attempt });
-    expect(sent.map(lifeOf)).toEqual([life, life]);
+    expect(sent.map(activationOf)).toEqual([life, life]);
   });
 });

@@ -200,7 +200,7 @@ describe('an attempt', () => {
       queue,
       stops: fake.stops,
       journals: { earlier: async () => null },
-      events: { begin: () => ({ emit: () => {}, end: () => {}, rest: () => {} }) },
+      events: { begin: () => ({ emit: () => {}, end: () => {}, idle: () => {} }) },
       ...{ traces: null, sendEvents: null, log: () => {} },
       withdraw: async (_: string, id: string) => void withdrawn.push(id),
     } as unknown as RunAttemptsOptions);

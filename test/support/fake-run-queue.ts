@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import {
   type Claim,
-  type Line,
   type NewRun,
   type ParkedPage,
   QueueError,
   type QueueFacts,
+  type QueueKey,
   type RunChange,
   type RunEnding,
   type RunFilter,
@@ -198,7 +198,7 @@ export class FakeRunQueue implements RunQueue {
     pool: string,
     max: number,
     leaseMs: number,
-    hasRoom: (line: Line) => boolean,
+    hasRoom: (line: QueueKey) => boolean,
   ): Promise<readonly Claim[]> {
     await this.#called('claim', pool, { node, max, leaseMs });
     for (const entry of this.#entries.values()) {
@@ -357,7 +357,7 @@ export class FakeRunQueue implements RunQueue {
 
 const isClaimed = ({ run }: Entry) => run.status === 'running' || run.status === 'waiting';
 
-const lineFields = ({ run }: Entry): Line => ({
+const lineFields = ({ run }: Entry): QueueKey => ({
   namespace: run.namespace,
   task: run.task,
   submittedBy: run.submitted_by,

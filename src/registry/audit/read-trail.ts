@@ -46,8 +46,8 @@ export async function readTrail(path: string, question: TrailQuestion): Promise<
 }
 
 async function pageOf(files: readonly TrailFile[], question: TrailQuestion): Promise<TrailPageJson> {
-  const before = question.before === null ? null : placeOf(question.before);
-  const after = question.after === null ? null : placeOf(question.after);
+  const before = question.before === null ? null : deliveryMetadata(question.before);
+  const after = question.after === null ? null : deliveryMetadata(question.after);
   const lines: TrailLineJson[] = [];
   let newest = question.after;
   let scanned = 0;
@@ -133,7 +133,7 @@ function rotatedNames(path: string): string[] {
 const placeText = ({ inode, position }: Place) => `${inode}:${position}`;
 
 /** Null: it is no place of ours. */
-function placeOf(text: string): Place | null {
+function deliveryMetadata(text: string): Place | null {
   const digits = /^(\d{1,20}):(\d{1,15})$/.exec(text);
   return digits === null ? null : { inode: Number(digits[1]), position: Number(digits[2]) };
 }

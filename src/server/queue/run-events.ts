@@ -1,70 +1,68 @@
 import { Listeners } from '../../base/listeners.ts';
 
-/** What happened in a run, for those who watch it. */
+/** Live event of a run. */
 export interface RunEvent {
-  /** Rises over all lives of the run. */
+  /** Increases over all activations of the run. */
   readonly id: number;
   readonly event: 'output' | 'log' | 'model' | 'tool' | 'status';
   readonly data: string;
 }
 
-/** Each life of a run has room for so many: the next one's ids are higher, whatever was lost. */
-const IDS_PER_LIFE = 1_000_000_000;
+/** Size of the id range of one activation (start or resume): the ids of the next one are higher even if events were lost. */
+const IDS_PER_ACTIVATION = 1_000_000_000;
 
-/** Which life of its run told this. */
-export const lifeOf = ({ id }: RunEvent): number => Math.floor(id / IDS_PER_LIFE);
-/** What is kept for readers that come late or come back, for each run. */
-const MAX_KEPT_CHARS = 256 * 1024;
-/** Runs that have ended, or wait, and whose events are still here. */
-const MAX_RESTING = 128;
+export const activationOf = ({ id }: RunEvent): number => Math.floor(id / IDS_PER_ACTIVATION);
+/** Retained per run for readers that connect late or reconnect. */
+const MAX_RETAINED_CHARS = 256 * 1024;
+/** Idle runs (ended, parked or queued) whose events are retained. */
+const MAX_IDLE = 128;
 
-/** Told to those who follow a run: `gone` where its events are not kept here any more, and they are to ask again. */
-export type RunNews = RunEvent | 'gap' | 'end' | 'gone';
+/** `gap`: events were lost. `gone`: the events were evicted, and the reader must follow the run again. */
+export type RunUpdate = RunEvent | 'gap' | 'end' | 'gone';
 
-/** The events of one run over all its attempts, the last of them kept. */
+/** Events of one run over all its attempts; the latest are retained. */
 export class RunEvents {
-  readonly #listeners = new Listeners<RunNews>();
-  #kept: RunEvent[] = [];
+  readonly #listeners = new Listeners<RunUpdate>();
+  #retained: RunEvent[] = [];
   #chars = 0;
   #first: number;
   #last: number;
   #isOver = false;
   #hasEnded = false;
 
-  /** `first`: the lowest id that it may have. */
+  /** `first`: lowest possible id. */
   constructor(first = 1) {
     this.#first = first;
     this.#last = first - 1;
   }
 
-  /** Id of the last that was told. */
+  /** Id of the last event. */
   get last(): number {
     return this.#last;
   }
 
-  /** The run has. */
   get hasEnded(): boolean {
     return this.#hasEnded;
   }
 
-  /** Nothing more is told here: the run has ended, or its events are not kept any more. */
+  /** No more events follow: the run has ended, or its events were evicted. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
   add(made: RunEvent): void {
     this.#last = made.id;
-    this.#kept.push(made);
+    this.#retained.push(made);
     this.#chars += made.data.length;
-    while (this.#chars > MAX_KEPT_CHARS && this.#kept.length > 1) {
-      const gone = this.#kept.shift();
+    while (this.#chars > MAX_RETAINED_CHARS && this.#retained.length > 1) {
+      const gone = this.#retained.shift();
       this.#chars -= gone?.data.length ?? 0;
       this.#first = (gone?.id ?? 0) + 1;
     }
     this.#listeners.tell(made);
   }
 
-  /** Some that came before the next one are gone. */
+  /** Events before the next one were lost. */
   gap(): void {
     this.#listeners.tell('gap');
   }
@@ -80,20 +78,19 @@ export class RunEvents {
     this.#listeners.tell('gone');
   }
 
-  /** What is kept after `last`; `isGap`: some that came between are gone. */
+  /** Retained events after `last`. `isGap`: some in between were evicted. */
   since(last: number | null): { readonly events: readonly RunEvent[]; readonly isGap: boolean } {
     const from = last ?? this.#first - 1;
-    return { events: this.#kept.filter(({ id }) => id > from), isGap: from + 1 < this.#first };
+    return { events: this.#retained.filter(({ id }) => id > from), isGap: from + 1 < this.#first };
   }
 
-  listen(listener: (news: RunNews) => void): () => void {
+  listen(listener: (update: RunUpdate) => void): () => void {
     return this.#listeners.add(listener);
   }
 }
 
-/** Where the events of a run can be followed. */
 export interface RunEventSource {
-  /** Those after `last`, all where it is null; null: there are none. `close`: nobody follows any more. */
+  /** Events after `last`; all retained ones if it is null. Null: the run has no events here. `close` ends the subscription. */
   follow(
     namespace: string,
     run: string,
@@ -101,57 +98,56 @@ export interface RunEventSource {
   ): Promise<{ readonly events: RunEvents; close(): void } | null>;
 }
 
-/** What one attempt tells of its run. One that was replaced, and does not know it yet, tells nothing any more. */
+/** Emits events of one attempt. After the next attempt has started it emits nothing. */
 export interface AttemptEvents {
   emit(event: RunEvent['event'], data: unknown): void;
   /** The run has ended. */
   end(): void;
-  /** Nothing happens in it for now: its events are kept as those of runs that have ended are. */
-  rest(): void;
+  /** The run is idle: its events may be evicted like those of ended runs. */
+  idle(): void;
 }
 
-/** The events of the runs that run in this process, and of those that ended last. */
+/** Events of the runs of this process: active ones, and the idle ones that were active last. */
 export class AllRunEvents implements RunEventSource {
   readonly #runs = new Map<string, RunEvents>();
-  /** Whose word counts. */
+  /** The current attempt of each run. */
   readonly #attempts = new Map<string, AttemptEvents>();
-  /** Those in which nothing happens. */
-  readonly #resting = new Set<string>();
+  readonly #idle = new Set<string>();
 
-  /** `life`: how often it was begun, and taken up again. `told` hears what this one tells. */
-  begin(run: string, life: number, told: (event: RunEvent) => void = () => {}): AttemptEvents {
+  /** `activation`: number of starts and resumes of the run. `onEvent` receives the events of this attempt. */
+  begin(run: string, activation: number, onEvent: (event: RunEvent) => void = () => {}): AttemptEvents {
     const known = this.#runs.get(run);
-    let next = Math.max(life * IDS_PER_LIFE, known?.last ?? 0) + 1;
+    let next = Math.max(activation * IDS_PER_ACTIVATION, known?.last ?? 0) + 1;
     const events = known === undefined || known.isOver ? new RunEvents(next) : known;
     this.#runs.set(run, events);
-    this.#resting.delete(run);
-    const whileMine = (tell: () => void) => {
-      if (this.#attempts.get(run) === own) tell();
+    this.#idle.delete(run);
+    const whileCurrent = (emit: () => void) => {
+      if (this.#attempts.get(run) === own) emit();
     };
     const own: AttemptEvents = {
       emit: (event, data) =>
-        whileMine(() => {
+        whileCurrent(() => {
           const made = { id: next++, event, data: JSON.stringify(data) };
           events.add(made);
-          told(made);
+          onEvent(made);
         }),
       end: () =>
-        whileMine(() => {
+        whileCurrent(() => {
           events.end();
-          this.#rest(run);
+          this.#setIdle(run);
         }),
-      rest: () => whileMine(() => this.#rest(run)),
+      idle: () => whileCurrent(() => this.#setIdle(run)),
     };
     this.#attempts.set(run, own);
     return own;
   }
 
-  #rest(run: string): void {
+  #setIdle(run: string): void {
     this.#attempts.delete(run);
-    this.#resting.add(run);
-    for (const old of this.#resting) {
-      if (this.#resting.size <= MAX_RESTING) return;
-      this.#resting.delete(old);
+    this.#idle.add(run);
+    for (const old of this.#idle) {
+      if (this.#idle.size <= MAX_IDLE) return;
+      this.#idle.delete(old);
       this.#runs.get(old)?.drop();
       this.#runs.delete(old);
     }
@@ -167,7 +163,7 @@ export class AllRunEvents implements RunEventSource {
   }
 }
 
-/** Bytes of a guest as JSON: text where they are text. */
+/** Guest output as JSON: text if it is valid UTF-8, else base64. */
 export function bytesJson(bytes: Uint8Array): { readonly text: string } | { readonly base64: string } {
   try {
     return { text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) };

@@ -1,5 +1,5 @@
 import { writeEvents } from '../http/event-stream.ts';
-import type { RunEvents, RunNews } from '../queue/run-events.ts';
+import type { RunEvents, RunUpdate } from '../queue/run-events.ts';
 import type { SubmittedRuns } from '../queue/run-queue.ts';
 import { hasEnded, type RunRecord } from '../records/run.ts';
 import { found } from './found-run.ts';
@@ -80,7 +80,7 @@ async function tell(
   end: SilentEnd,
 ): Promise<number | null> {
   const { events, isGap } = ofRun.since(last);
-  const waiting: Exclude<RunNews, 'end' | 'gone'>[] = [...(isGap ? (['gap'] as const) : []), ...events];
+  const waiting: Exclude<RunUpdate, 'end' | 'gone'>[] = [...(isGap ? (['gap'] as const) : []), ...events];
   let wake = () => {};
   end.onReached = () => wake();
   const stop = ofRun.listen((event) => {

@@ -2,8 +2,8 @@ import { type JetStreamManager, jetstream, jetstreamManager } from '@nats-io/jet
 import { type KV, Kvm } from '@nats-io/kv';
 import { connect, type NatsConnection } from '@nats-io/transport-node';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { EntryFeed, type EntryNews } from '../../../src/server/queue/nats/entry-feed.ts';
-import { patiently } from '../../../src/server/queue/nats/nats-errors.ts';
+import { EntryFeed, type EntryUpdate } from '../../../src/server/queue/nats/entry-feed.ts';
+import { retryTransient } from '../../../src/server/queue/nats/nats-errors.ts';
 import { useNats } from '../../support/engines/use-engine.ts';
 import { clearStreams } from './nats-clusters.ts';
 
@@ -21,14 +21,14 @@ const opened = async () => {
 };
 const follow = async () => {
   const { nc, jsm } = await opened();
-  const news: EntryNews[] = [];
+  const news: EntryUpdate[] = [];
   const feed = new EntryFeed(nc, jsm, (one) => news.push(one));
   feeds.push(feed);
   await feed.ready;
   return news;
 };
-const put = (key: string, text: string) => patiently(PATIENCE_MS, () => writer.kv.put(key, text));
-const texts = (news: readonly EntryNews[]) => news.map(({ id, text }) => `${id}=${text}`);
+const put = (key: string, text: string) => retryTransient(PATIENCE_MS, () => writer.kv.put(key, text));
+const texts = (news: readonly EntryUpdate[]) => news.map(({ id, text }) => `${id}=${text}`);
 const feedConsumers = async () => {
   const found = [];
   for await (const info of writer.jsm.consumers.list('KV_spear_runs')) found.push(info);

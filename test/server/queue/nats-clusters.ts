@@ -2,7 +2,7 @@ import { jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
 import type { Cluster } from '../../../scripts/engines/member.ts';
 import { NatsQueue } from '../../../src/server/queue/nats/nats-queue.ts';
-import type { Claim, Line } from '../../../src/server/queue/run-queue.ts';
+import type { Claim, QueueKey } from '../../../src/server/queue/run-queue.ts';
 
 /** Ends during no test, however busy the machine is. */
 export const LEASE_MS = 60_000;
@@ -46,7 +46,7 @@ export async function openQueue(
 export async function nextClaim(
   queue: NatsQueue,
   node = 'n1',
-  hasRoom: (line: Line) => boolean = () => true,
+  hasRoom: (line: QueueKey) => boolean = () => true,
 ): Promise<Claim> {
   for (;;) {
     const arrived = new Promise<void>((resolve) => {

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { Claim, Line, NewRun, RunEnding, RunQueue } from '../../../src/server/queue/run-queue.ts';
+import type { Claim, NewRun, QueueKey, RunEnding, RunQueue } from '../../../src/server/queue/run-queue.ts';
 
 /** What every engine of a queue must do. */
 export interface QueueUnderTest {
@@ -40,7 +40,7 @@ export const success = (result: string): RunEnding => ({
   result: bytes(result),
 });
 
-type HasRoom = (line: Line) => boolean;
+type HasRoom = (line: QueueKey) => boolean;
 
 /** Whether leases are short enough to outlive; else none ends during a test, however busy the machine is. */
 type Leases = 'end' | 'last';

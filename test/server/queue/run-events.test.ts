@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { AllRunEvents, lifeOf, type RunEvent, type RunNews } from '../../../src/server/queue/run-events.ts';
+import { AllRunEvents, activationOf, type RunEvent, type RunUpdate } from '../../../src/server/queue/run-events.ts';
 
 const statuses = (events: readonly RunEvent[]) => events.map(({ data }) => JSON.parse(data) as string);
 
@@ -10,14 +10,14 @@ it('an attempt that was replaced tells nothing any more, not even that the run h
   first.emit('status', 'running');
   const second = all.begin('run', 2, (event) => told[1]?.push(event));
   first.emit('status', 'queued');
-  first.rest();
+  first.idle();
   first.end();
   second.emit('status', 'running again');
   expect(all.of('run')?.hasEnded).toBe(false);
   second.end();
   expect(all.of('run')?.hasEnded).toBe(true);
   expect(told.map(statuses)).toEqual([['running'], ['running again']]);
-  expect(told.flat().map(lifeOf)).toEqual([1, 2]);
+  expect(told.flat().map(activationOf)).toEqual([1, 2]);
 });
 
 it('ids rise, also where a run is begun again that told as much before', () => {
@@ -26,7 +26,7 @@ it('ids rise, also where a run is begun again that told as much before', () => {
     const attempt = all.begin('run', life);
     attempt.emit('status', 'running');
     attempt.emit('status', 'queued');
-    attempt.rest();
+    attempt.idle();
   }
   const ids =
     all
@@ -39,14 +39,14 @@ it('ids rise, also where a run is begun again that told as much before', () => {
 
 it('those who follow a run that rests go on with its next attempt, or are told that it is not kept any more', () => {
   const all = new AllRunEvents();
-  const heard: RunNews[] = [];
+  const heard: RunUpdate[] = [];
   const attempt = all.begin('run', 1);
   all.of('run')?.listen((news) => heard.push(news));
   attempt.emit('status', 'parked');
-  attempt.rest();
+  attempt.idle();
   const next = all.begin('run', 2);
   next.emit('status', 'running');
-  next.rest();
+  next.idle();
   for (let n = 0; n < 128; n++) all.begin(`other-${n}`, 1).end();
   expect(heard.map((news) => (typeof news === 'string' ? news : JSON.parse(news.data)))).toEqual([
     'parked',

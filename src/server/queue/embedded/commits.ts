@@ -2,26 +2,26 @@ import type { DatabaseSync } from 'node:sqlite';
 import { inTransaction, whyNotStored } from '../../../base/sqlite-file.ts';
 import { QueueError } from '../run-queue.ts';
 
-/** A commit waits for the disk, and the whole process with it: so long is left between two of them. */
+/** Minimum pause between two commits, because a commit blocks the process until the disk responds. */
 const GAP_MS = 4;
-/** One transaction holds up the process no longer than so many take. */
+/** Bounds the time for which one transaction blocks the process. */
 const MAX_BATCH = 2_000;
-/** How long the outcome of a write tells of the next one. */
+/** How long a failed write is reported as a problem. */
 const RECENT_MS = 5_000;
 
-interface Waiting {
+interface PendingWrite {
   work(): unknown;
   resolve(value: unknown): void;
   reject(error: unknown): void;
 }
 
-/** Writes of one turn are one transaction: the disk is waited for once, however many there are. */
+/** Group commit: the writes of one turn of the event loop are one transaction. */
 export class Commits {
   readonly #db: DatabaseSync;
   readonly #path: string;
-  #waiting: Waiting[] = [];
-  /** Those that do not wait for the disk. */
-  #prompt: Waiting[] = [];
+  #waiting: PendingWrite[] = [];
+  /** Writes that need not reach the disk. */
+  #prompt: PendingWrite[] = [];
   #timer: NodeJS.Timeout | null = null;
   #immediate: NodeJS.Immediate | null = null;
   #lastAt = Number.NEGATIVE_INFINITY;
@@ -33,14 +33,14 @@ export class Commits {
     this.#path = path;
   }
 
-  /** What `work` gives, once it is durable. It runs later, and may run twice: it changes nothing but the database. */
+  /** Resolves to the result of `work` when it is durable. `work` runs later, may run twice, and must only change the database. */
   run<T>(work: () => T): Promise<T> {
     return this.#add(this.#waiting, work);
   }
 
   /**
-   * The same, sooner, for what survives the end of this process and need not survive that of the machine. It may overtake
-   * what waits for the disk.
+   * Commits sooner, for writes that must survive a crash of the process but not of the machine. May overtake writes of
+   * {@link run}.
    */
   runPromptly<T>(work: () => T): Promise<T> {
     return this.#add(this.#prompt, work);
@@ -50,7 +50,7 @@ export class Commits {
     return performance.now() - this.#lastAt < RECENT_MS ? this.#problem : null;
   }
 
-  /** What waits is written first. */
+  /** Commits pending writes first. */
   close(): void {
     this.#isClosed = true;
     this.#commitPrompt();
@@ -59,10 +59,10 @@ export class Commits {
     if (this.#immediate !== null) clearImmediate(this.#immediate);
   }
 
-  #add<T>(line: Waiting[], work: () => T): Promise<T> {
+  #add<T>(pending: PendingWrite[], work: () => T): Promise<T> {
     if (this.#isClosed) return Promise.reject(new QueueError('closed', 'the node is shutting down'));
     const { promise, resolve, reject } = Promise.withResolvers<T>();
-    line.push({ work, resolve: resolve as (value: unknown) => void, reject });
+    pending.push({ work, resolve: resolve as (value: unknown) => void, reject });
     this.#schedule();
     return promise;
   }
@@ -84,7 +84,7 @@ export class Commits {
     this.#schedule();
   }
 
-  /** Whatever waits for the disk next brings this with it. */
+  /** Without fsync: the next durable commit includes these writes. */
   #commitPrompt(): void {
     if (this.#prompt.length === 0) return;
     this.#db.exec('PRAGMA synchronous = NORMAL');
@@ -92,7 +92,7 @@ export class Commits {
     this.#db.exec('PRAGMA synchronous = FULL');
   }
 
-  #commit(batch: readonly Waiting[]): void {
+  #commit(batch: readonly PendingWrite[]): void {
     if (batch.length === 0) return;
     const outcomes: { readonly value?: unknown; readonly error?: unknown }[] = [];
     try {
@@ -114,7 +114,7 @@ export class Commits {
     }
   }
 
-  /** A refusal of ours undoes that one alone; what the database refuses undoes all. */
+  /** A QueueError fails this write only; an error of the database fails the batch. */
   #attempt(work: () => unknown): { readonly value?: unknown; readonly error?: unknown } {
     try {
       return { value: work() };

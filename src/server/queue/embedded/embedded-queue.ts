@@ -5,12 +5,12 @@ import { copyDatabase, namingDamage, noSpace, openExclusively } from '../../../b
 import { hasEnded, type RunRecord, type RunStatus, runStatuses } from '../../records/run.ts';
 import {
   type Claim,
-  type Line,
   type NewRun,
   type ParkedFor,
   type ParkedPage,
   QueueError,
   type QueueFacts,
+  type QueueKey,
   type RunChange,
   type RunEnding,
   type RunFilter,
@@ -19,33 +19,39 @@ import {
   type RunRelease,
 } from '../run-queue.ts';
 import { Commits } from './commits.ts';
-import { Lines } from './fair-queue.ts';
+import { FairQueue } from './fair-queue.ts';
 import { type RunRow, RunTable, toRecord } from './run-table.ts';
 import { prepareSchema } from './schema.ts';
 
 export interface EmbeddedQueueOptions {
-  /** Runs that may wait. */
   readonly maxQueued: number;
-  /** @default the real one */
+  /** @default Date.now */
   readonly now?: () => number;
 }
 
-/** What `forget` removes at once. */
+/** Runs that one call of `forget` removes. */
 const FORGET_AT_ONCE = 500;
 const REMEDY =
   'stop the node, then restore a backup with "spearlet restore FILE"; without a backup, move the file away: the node starts with an empty queue, and runs that had not ended are lost';
 const cancelled = (message: string) => JSON.stringify({ reason: 'cancelled', code: null, message });
-const CANCELLED_IN_LINE = cancelled('the run was cancelled before it started');
+const CANCELLED_QUEUED = cancelled('the run was cancelled before it started');
 const CANCELLED_PARKED = cancelled('the run was cancelled while parked');
 
-/** A queue in a file that this process alone has open: SQLite keeps it, and who is next is known in memory. */
+/**
+ * Run queue of a single node: a SQLite file that this process opens exclusively, and an in-memory index of the queued runs.
+ *
+ * - Reads are synchronous; writes go through {@link Commits}, which groups them. Memory (index, counts, leases) is changed
+ *   only after the write was committed, so a failed write changes nothing.
+ * - Every transition names the attempt it belongs to. A claim whose lease expired fails its next transition.
+ * - Leases exist in memory only: after a restart all claimed runs are queued again.
+ */
 export class EmbeddedQueue implements RunQueue {
   readonly isShared = false;
   readonly #db: DatabaseSync;
   readonly #table: RunTable;
   readonly #commits: Commits;
-  readonly #lines = new Lines();
-  /** When the leases of claimed runs end, by id. */
+  readonly #queued = new FairQueue();
+  /** Leases of claimed runs, by id. */
   readonly #leases = new Map<string, { readonly attempt: number; readonly until: number }>();
   readonly #changes = new Listeners<RunChange>();
   readonly #counts: Record<RunStatus, number>;
@@ -53,7 +59,7 @@ export class EmbeddedQueue implements RunQueue {
   readonly #epoch: string;
   readonly #maxQueued: number;
   readonly #now: () => number;
-  /** Submissions that the disk has not got yet. */
+  /** Submissions that are not committed yet. */
   #arriving = 0;
 
   /** @throws DatabaseInUse, Error */
@@ -70,7 +76,7 @@ export class EmbeddedQueue implements RunQueue {
         RunStatus,
         number
       >;
-      for (const row of queued) this.#wait(row, 'tail');
+      for (const row of queued) this.#enqueue(row, 'tail');
     } catch (error) {
       this.#db.close();
       throw error;
@@ -82,7 +88,7 @@ export class EmbeddedQueue implements RunQueue {
     const inputSha256 = hash('sha256', run.input);
     const known = this.#table.find(run.id);
     if (known !== null) return { run: sameInput(known, inputSha256), created: false };
-    if (this.#lines.size + this.#arriving >= this.#maxQueued) {
+    if (this.#queued.size + this.#arriving >= this.#maxQueued) {
       throw new QueueError('full', `${this.#maxQueued} runs are already queued; try again later`);
     }
     this.#arriving += 1;
@@ -95,7 +101,7 @@ export class EmbeddedQueue implements RunQueue {
       });
       if (!created) return { run: sameInput(row, inputSha256), created };
       this.#counts.queued += 1;
-      this.#wait(row, 'tail');
+      this.#enqueue(row, 'tail');
       this.#tell(row);
       return { run: toRecord(row), created };
     } finally {
@@ -108,17 +114,17 @@ export class EmbeddedQueue implements RunQueue {
     pool: string,
     max: number,
     leaseMs: number,
-    hasRoom: (line: Line) => boolean,
+    hasRoom: (key: QueueKey) => boolean,
   ): Promise<readonly Claim[]> {
-    await this.#takeBackExpired();
-    const next = this.#lines.take(pool, max, hasRoom);
+    await this.#releaseExpired();
+    const next = this.#queued.take(pool, max, hasRoom);
     if (next.length === 0) return [];
     const begin = () => next.map(({ seq }) => this.#table.begin(seq, node, this.#now()));
     const rows = await this.#commits.runPromptly(begin).catch((error: unknown) => {
-      // They still wait, on the disk and so here.
+      // The runs are still queued.
       for (const { id } of next.toReversed()) {
         const row = this.#table.find(id);
-        if (row?.status === 'queued') this.#wait(row, 'head');
+        if (row?.status === 'queued') this.#enqueue(row, 'head');
       }
       throw error;
     });
@@ -126,7 +132,7 @@ export class EmbeddedQueue implements RunQueue {
       if (row === null) return [];
       this.#leases.set(row.id, { attempt: row.attempts, until: this.#now() + leaseMs });
       this.#moved('queued', row);
-      // Asked now: it may have been cancelled in the same commit, when nobody was there to be told.
+      // Read again: a cancellation in the same commit had no listener yet.
       const isCancelled = this.#table.find(row.id)?.cancel === 1;
       const input = async () => (await this.input(row.id)) ?? new Uint8Array();
       const isRestored = (row.epoch ?? '') !== this.#epoch;
@@ -141,23 +147,12 @@ export class EmbeddedQueue implements RunQueue {
   }
 
   async mark({ run, attempt }: Claim, mark: RunMark): Promise<boolean> {
-    const { row, before } = await this.#commits.runPromptly(() => ({
-      before: this.#table.find(run.id)?.status,
-      row: this.#table.mark(run.id, attempt, mark),
-    }));
-    if (row !== null && before !== undefined) this.#moved(before, row);
-    return row !== null;
+    return (await this.#transition('runPromptly', run.id, () => this.#table.mark(run.id, attempt, mark))) !== null;
   }
 
   async finish({ run, attempt }: Claim, ending: RunEnding): Promise<boolean> {
-    const { row, before } = await this.#commits.run(() => ({
-      before: this.#table.find(run.id)?.status,
-      row: this.#table.finish(run.id, attempt, ending, this.#now()),
-    }));
-    if (row === null || before === undefined) return false;
-    this.#leases.delete(run.id);
-    this.#moved(before, row);
-    return true;
+    const finish = () => this.#table.finish(run.id, attempt, ending, this.#now());
+    return (await this.#transition('run', run.id, finish)) !== null;
   }
 
   release({ run, attempt }: Claim, release: RunRelease): Promise<boolean> {
@@ -165,25 +160,13 @@ export class EmbeddedQueue implements RunQueue {
   }
 
   async park({ run, attempt }: Claim, until: ParkedFor): Promise<boolean> {
-    const { row, before } = await this.#commits.runPromptly(() => ({
-      before: this.#table.find(run.id)?.status,
-      row: this.#table.park(run.id, attempt, until),
-    }));
-    if (row === null || before === undefined) return false;
-    this.#leases.delete(run.id);
-    if (row.status === 'queued') this.#wait(row, 'head');
-    this.#moved(before, row);
-    return true;
+    return (await this.#transition('runPromptly', run.id, () => this.#table.park(run.id, attempt, until))) !== null;
   }
 
   async wake(namespace: string, id: string): Promise<boolean> {
-    // Decisions are told of runs that nobody parked, too: those are not worth a commit.
+    // Decisions arrive for runs that are not parked, too: no commit for those.
     if (this.#table.find(id)?.status !== 'parked') return false;
-    const row = await this.#commits.runPromptly(() => this.#table.wake(namespace, id));
-    if (row === null) return false;
-    this.#wait(row, 'head');
-    this.#moved('parked', row);
-    return true;
+    return (await this.#transition('runPromptly', id, () => this.#table.wake(namespace, id))) !== null;
   }
 
   async parked(pool: string, cursor: string | null, limit: number): Promise<ParkedPage> {
@@ -195,17 +178,10 @@ export class EmbeddedQueue implements RunQueue {
   async cancel(namespace: string, id: string): Promise<RunRecord | null> {
     const known = this.#table.find(id);
     if (known?.namespace !== namespace) return null;
-    const { row, before } = await this.#commits.run(() => {
-      const status = this.#table.find(id)?.status;
-      const exit = status === 'parked' ? CANCELLED_PARKED : CANCELLED_IN_LINE;
-      return { before: status, row: this.#table.cancel(id, exit, this.#now()) };
-    });
-    if (row === null || before === undefined) return this.get(namespace, id); // it has ended
-    if (row.status === 'cancelled') {
-      this.#lines.remove(row.seq);
-      this.#moved(before, row);
-    } else this.#tell(row);
-    return toRecord(row);
+    const row = await this.#transition('run', id, (status) =>
+      this.#table.cancel(id, status === 'parked' ? CANCELLED_PARKED : CANCELLED_QUEUED, this.#now()),
+    );
+    return row === null ? this.get(namespace, id) : toRecord(row); // null: it has ended
   }
 
   async get(namespace: string, id: string): Promise<RunRecord | null> {
@@ -259,7 +235,7 @@ export class EmbeddedQueue implements RunQueue {
   }
 
   facts(): QueueFacts {
-    const oldest = this.#lines.oldest();
+    const oldest = this.#queued.oldest();
     return {
       byStatus: { ...this.#counts },
       oldestQueuedMs: oldest === null ? null : Math.max(0, this.#now() - oldest),
@@ -280,8 +256,8 @@ export class EmbeddedQueue implements RunQueue {
     if (this.#db.isOpen) this.#db.close();
   }
 
-  /** A node that lets its lease end has lost its runs. */
-  async #takeBackExpired(): Promise<void> {
+  /** A node that does not renew its lease loses its runs. */
+  async #releaseExpired(): Promise<void> {
     const now = this.#now();
     const expired = [...this.#leases].filter(([, { until }]) => until <= now);
     for (const [id, { attempt }] of expired) {
@@ -291,24 +267,35 @@ export class EmbeddedQueue implements RunQueue {
   }
 
   async #release(id: string, attempt: number, release: RunRelease): Promise<boolean> {
-    const { row, before } = await this.#commits.runPromptly(() => ({
-      before: this.#table.find(id)?.status,
-      row: this.#table.release(id, attempt, release),
-    }));
-    if (row === null || before === undefined) return false;
-    this.#leases.delete(id);
-    this.#wait(row, 'head');
+    return (await this.#transition('runPromptly', id, () => this.#table.release(id, attempt, release))) !== null;
+  }
+
+  /** Commits one transition, then updates index, leases and counts, and notifies. Null: the guard of the transition failed. */
+  async #transition(
+    commit: 'run' | 'runPromptly',
+    id: string,
+    change: (before: RunStatus | undefined) => RunRow | null,
+  ): Promise<RunRow | null> {
+    const { row, before } = await this.#commits[commit](() => {
+      const before = this.#table.find(id)?.status;
+      return { before, row: change(before) };
+    });
+    if (row === null || before === undefined) return null;
+    const isClaimed = row.status === 'running' || row.status === 'waiting';
+    if (!isClaimed) this.#leases.delete(id);
+    if (row.status === 'queued') this.#enqueue(row, 'head');
+    else this.#queued.remove(row.seq);
     this.#moved(before, row);
-    return true;
+    return row;
   }
 
   #reading<T>(read: () => T): T {
     return namingDamage(this.#path, REMEDY, read);
   }
 
-  #wait(row: RunRow, where: 'head' | 'tail'): void {
+  #enqueue(row: RunRow, where: 'head' | 'tail'): void {
     const { namespace, task, submitted_by: submittedBy, seq, id, submitted_at_ms: since } = row;
-    this.#lines.add(row.pool, { namespace, task, submittedBy }, { seq, id, since }, where);
+    this.#queued.add(row.pool, { namespace, task, submittedBy }, { seq, id, since }, where);
   }
 
   #moved(from: RunStatus, row: RunRow): void {

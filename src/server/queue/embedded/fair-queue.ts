@@ -1,61 +1,58 @@
-import type { Line } from '../run-queue.ts';
+import type { QueueKey } from '../run-queue.ts';
 
-/** A run that waits. */
-export interface Queued {
+export interface QueuedRun {
   readonly seq: number;
   readonly id: string;
   readonly since: number;
 }
 
-interface Waiting extends Line {
-  readonly queued: Queued[];
+interface KeyQueue extends QueueKey {
+  readonly runs: QueuedRun[];
 }
 
-/** Who waits, in memory: one line for each task and caller, and the lines take turns. The disk has the same. */
-export class Lines {
-  /** By pool, then by line; the line whose turn is next comes first. */
-  readonly #pools = new Map<string, Map<string, Waiting>>();
-  /** Of all that wait; what is not in here is passed over when its turn comes. */
+/** In-memory index of queued runs: one FIFO per task and caller, served round robin. */
+export class FairQueue {
+  /** By pool, then by key; the next key to serve comes first. */
+  readonly #pools = new Map<string, Map<string, KeyQueue>>();
+  /** Sequence numbers of all queued runs. A run that is not in this set is skipped. */
   readonly #waiting = new Set<number>();
 
   get size(): number {
     return this.#waiting.size;
   }
 
-  add(pool: string, line: Line, queued: Queued, where: 'head' | 'tail'): void {
-    const lines = this.#pools.get(pool) ?? new Map<string, Waiting>();
-    this.#pools.set(pool, lines);
-    const key = `${line.namespace}/${line.task} ${line.submittedBy}`;
-    const waiting = lines.get(key) ?? { ...line, queued: [] };
-    lines.set(key, waiting);
-    if (where === 'head') waiting.queued.unshift(queued);
-    else waiting.queued.push(queued);
-    this.#waiting.add(queued.seq);
+  add(pool: string, key: QueueKey, run: QueuedRun, where: 'head' | 'tail'): void {
+    const queues = this.#pools.get(pool) ?? new Map<string, KeyQueue>();
+    this.#pools.set(pool, queues);
+    const name = `${key.namespace}/${key.task} ${key.submittedBy}`;
+    const queue = queues.get(name) ?? { ...key, runs: [] };
+    queues.set(name, queue);
+    if (where === 'head') queue.runs.unshift(run);
+    else queue.runs.push(run);
+    this.#waiting.add(run.seq);
   }
 
-  /** It does not wait any more. */
   remove(seq: number): void {
     this.#waiting.delete(seq);
   }
 
-  /** At most `max`, one of each line that has room until nobody is left or has room. */
-  take(pool: string, max: number, hasRoom: (line: Line) => boolean): Queued[] {
-    const taken: Queued[] = [];
-    const lines = this.#pools.get(pool);
-    if (lines === undefined) return taken;
-    for (let passed = 0; passed < lines.size && taken.length < max; ) {
-      const [key, line] = lines.entries().next().value as [string, Waiting];
-      // To the end: whoever had a turn is last in the next round.
-      lines.delete(key);
-      const next = this.#first(line);
+  /** Takes at most `max` runs, one per key and round, until no key has both a run and room. */
+  take(pool: string, max: number, hasRoom: (key: QueueKey) => boolean): QueuedRun[] {
+    const taken: QueuedRun[] = [];
+    const queues = this.#pools.get(pool);
+    if (queues === undefined) return taken;
+    for (let rejected = 0; rejected < queues.size && taken.length < max; ) {
+      const [name, queue] = queues.entries().next().value as [string, KeyQueue];
+      queues.delete(name);
+      const next = this.#first(queue);
       if (next === undefined) continue;
-      lines.set(key, line);
-      if (!hasRoom(line)) {
-        passed += 1;
+      queues.set(name, queue); // last in the next round
+      if (!hasRoom(queue)) {
+        rejected += 1;
         continue;
       }
-      line.queued.shift();
-      passed = 0;
+      queue.runs.shift();
+      rejected = 0;
       this.#waiting.delete(next.seq);
       taken.push(next);
     }
@@ -64,20 +61,20 @@ export class Lines {
 
   oldest(): number | null {
     let oldest: number | null = null;
-    for (const lines of this.#pools.values()) {
-      for (const line of lines.values()) {
-        const since = this.#first(line)?.since;
+    for (const queues of this.#pools.values()) {
+      for (const queue of queues.values()) {
+        const since = this.#first(queue)?.since;
         if (since !== undefined && (oldest === null || since < oldest)) oldest = since;
       }
     }
     return oldest;
   }
 
-  #first(line: Waiting): Queued | undefined {
+  #first({ runs }: KeyQueue): QueuedRun | undefined {
     for (;;) {
-      const first = line.queued[0];
+      const first = runs[0];
       if (first === undefined || this.#waiting.has(first.seq)) return first;
-      line.queued.shift();
+      runs.shift();
     }
   }
 }

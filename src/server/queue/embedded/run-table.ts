@@ -5,7 +5,10 @@ import type { NewRun, ParkedFor, RunEnding, RunFilter, RunMark, RunRelease } fro
 const CLAIMED = "status IN ('running', 'waiting')";
 const WITH_PARKED = 'SELECT runs.*, parked.until FROM runs LEFT JOIN parked USING (seq)';
 
-/** The statements of a queue. Each is one step; what belongs together is put into one transaction by whoever calls. */
+/**
+ * SQL statements of the embedded queue, prepared once. Each method is one state transition guarded by id, attempt and
+ * status, and returns null if the guard fails. The caller provides the transaction.
+ */
 export class RunTable {
   readonly #db: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
@@ -33,12 +36,12 @@ export class RunTable {
     return this.#row('SELECT * FROM runs WHERE id = ?', id);
   }
 
-  /** With what it is parked for. */
+  /** Includes what the run is parked for. */
   shown(id: string): RunRow | null {
     return this.#row(`${WITH_PARKED} WHERE id = ?`, id);
   }
 
-  /** Null: it does not wait any more. */
+  /** Null: the run is no longer queued. */
   begin(seq: number, node: string, now: number): RunRow | null {
     return this.#row(
       `UPDATE runs SET status = 'running', attempts = attempts + 1, node = ?, started_at_ms = ?, status_reason = NULL
@@ -74,7 +77,7 @@ export class RunTable {
     );
   }
 
-  /** One that is to be ended goes back to its line instead. */
+  /** A run that is being cancelled returns to the queue instead. */
   park(id: string, attempt: number, until: ParkedFor): RunRow | null {
     const row = this.#row(
       `UPDATE runs SET status = iif(cancel, 'queued', 'parked'), node = NULL, attempts = attempts - 1, status_reason = NULL
@@ -105,7 +108,7 @@ export class RunTable {
       }));
   }
 
-  /** One that waits or is parked has ended; of one that runs it is noted. */
+  /** Ends a queued or parked run; marks a running one. */
   cancel(id: string, exit: string, now: number): RunRow | null {
     const ended = this.#row(
       `UPDATE runs SET status = 'cancelled', exit = ?, ended_at_ms = ?, result_bytes = 0, cancel = 1, status_reason = NULL
@@ -116,7 +119,7 @@ export class RunTable {
     return ended ?? this.#row(`UPDATE runs SET cancel = 1 WHERE id = ? AND ${CLAIMED} RETURNING *`, id);
   }
 
-  /** What ran when the process before this one ended waits again. */
+  /** Returns the runs of the previous process to the queue. */
   recover(): void {
     this.#run(`UPDATE runs SET status = 'queued', node = NULL, status_reason = NULL WHERE ${CLAIMED}`);
   }
@@ -126,7 +129,7 @@ export class RunTable {
   }
 
   queued(): readonly RunRow[] {
-    // Those that were begun before come first.
+    // Runs with earlier attempts come first.
     const sql = "SELECT * FROM runs WHERE status = 'queued' ORDER BY attempts = 0, seq";
     return this.#prepared(sql).all() as unknown as RunRow[];
   }
@@ -195,16 +198,16 @@ export class RunTable {
   }
 }
 
-/** A row of the table of runs, as SQLite gives it. */
+/** A row of the table `runs`. */
 export interface RunRow extends Omit<RunRecord, 'exit' | 'cost' | 'parked_for' | 'degraded'> {
   readonly seq: number;
   readonly exit: string | null;
   readonly cost: string | null;
   readonly degraded: string | null;
   readonly cancel: number;
-  /** The epoch in which it was submitted; null: the first one. */
+  /** Epoch of the submission; null: the first one. */
   readonly epoch: string | null;
-  /** Only where it was asked for, of a run that is parked. */
+  /** Selected by some statements only; set for a parked run. */
   readonly until?: string | null;
 }
 

@@ -9,7 +9,7 @@ const APPLICATION_ID = 0x53505251;
 /** Format of `runs.db`. Format 1 had no parked runs. */
 export const RUNS_FORMAT = 2;
 
-/** What the second format added. */
+/** Added by format 2. */
 const createParked = `
   CREATE TABLE parked (
     seq INTEGER PRIMARY KEY,
@@ -19,7 +19,7 @@ const createParked = `
   CREATE INDEX parked_by_pool ON parked (pool, seq);
 `;
 
-/** Which life of the data a run was submitted in. Restoring a backup starts a new epoch; the first one is empty. */
+/** Restoring a backup starts a new epoch, so that runs of earlier epochs can be recognized. The first epoch is ''. */
 const createEpoch = `
   CREATE TABLE IF NOT EXISTS epoch (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), epoch TEXT NOT NULL) STRICT;
   INSERT OR IGNORE INTO epoch VALUES (1, '');
@@ -67,7 +67,7 @@ const createTables = `
   CREATE TABLE results (seq INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
 `;
 
-/** Makes the tables in a new file, or what an older one lacks. @throws if the file is another program's, or of a format that is not known here */
+/** Creates or upgrades the tables. @throws Error if the file belongs to another program or has an unknown format */
 export function prepareSchema(db: DatabaseSync, path: string): void {
   const pragma = (name: 'user_version' | 'application_id') =>
     Number((db.prepare(`PRAGMA ${name}`).get() as Record<string, unknown>)[name] ?? 0);
@@ -117,7 +117,7 @@ export function startQueueEpoch(path: string, name: string): number {
     const ended = endStatuses.map((status) => `'${status}'`).join(', ');
     let open = 0;
     inTransaction(db, () => {
-      // As a node does at its start, which would clear the reason below.
+      // The node does the same at its start, which would clear the reason below.
       new RunTable(db).recover();
       db.prepare('UPDATE epoch SET epoch = ?').run(randomUUID());
       const sql = `UPDATE runs SET status_reason = ? WHERE status NOT IN (${ended})`;

@@ -18,26 +18,26 @@ import type { NatsIdentity } from '../../../config/nats.ts';
 import type { Secret } from '../../secrets/secret.ts';
 import { readSecretFile, SecretFileError } from '../../secrets/secret-file.ts';
 import { isForbidden, NatsSetupError } from './nats-errors.ts';
-import { Requests } from './requests.ts';
+import { withFailFastRequests } from './requests.ts';
 import { OLDEST_SERVER } from './streams.ts';
 
 const UNANSWERED_PINGS = 2;
 
 export interface NatsAddress extends NatsTls {
   readonly servers: readonly string[];
-  /** Read again for every connection, so that renewed ones need no restart; null: nobody signs in. @throws Error */
+  /** Reads the credentials, again for every connection, so that renewed ones need no restart. Null: no authentication. @throws Error */
   readonly creds: (() => Secret) | null;
-  /** Where the config has them, for messages. @default nats.creds */
+  /** Config key of the credentials, for messages. @default nats.creds */
   readonly credsField?: string | undefined;
-  /** Of this process, for whoever looks at the servers. */
+  /** Name of this process in the connection list of the servers. */
   readonly name: string;
-  /** How long nothing may come over a connection that nobody has ended, before it is left for another. */
+  /** A connection that received nothing for this long is replaced. */
   readonly silenceMs: number;
-  /** The connection was lost, or is there again. */
+  /** Called with `disconnect` and `reconnect`. */
   readonly onStatus: (status: string) => void;
 }
 
-/** What `open` makes of a connection, which it closes from then on. @throws Error that says which servers, and why */
+/** Connects, and returns what `open` returns, which owns the connection from then on. @throws Error that names the servers and the reason */
 export async function openNats<T>(address: NatsAddress, open: (nc: NatsConnection) => Promise<T>): Promise<T> {
   const { servers, name, onStatus } = address;
   const tls = tlsOptions(address);
@@ -48,7 +48,7 @@ export async function openNats<T>(address: NatsAddress, open: (nc: NatsConnectio
     reconnectTimeWait: 250,
     pingInterval: address.silenceMs / (UNANSWERED_PINGS + 1),
     maxPingOut: UNANSWERED_PINGS,
-    // Whoever is refused for a while may be let in again: credentials are renewed.
+    // Rejected credentials may become valid again: they are renewed.
     ignoreAuthErrorAbort: true,
     ...(address.creds === null ? {} : { authenticator: signer(address.creds, fieldOf(address)) }),
     ...(tls === undefined ? {} : { tls }),
@@ -59,9 +59,8 @@ export async function openNats<T>(address: NatsAddress, open: (nc: NatsConnectio
   });
   try {
     checkVersion(nc);
-    Requests.replace(nc);
-    void tell(nc, onStatus);
-    return await open(nc);
+    void forwardStatus(nc, onStatus);
+    return await open(withFailFastRequests(nc));
   } catch (error) {
     await nc.close();
     if (!isForbidden(error)) throw error;
@@ -82,10 +81,10 @@ async function checkCertificate({ servers, identity }: NatsAddress, tls: TlsOpti
   }
 }
 
-/** What cannot be read for a connection that is made again is taken as it was. */
+/** If the credentials cannot be read for a reconnect, the previous ones are used. */
 function signer(read: () => Secret, field: string): Authenticator {
   let last = read().reveal();
-  // A secret has no line feed at its end, and the library's reader wants one after the last line.
+  // The library's parser requires a line feed after the last line, and a secret does not end with one.
   const sign = credsAuthenticator(() => new TextEncoder().encode(`${last}\n`));
   try {
     sign('a try');
@@ -140,20 +139,20 @@ function checkVersion(nc: NatsConnection): void {
   }
 }
 
-async function tell(nc: NatsConnection, onStatus: (status: string) => void): Promise<void> {
+async function forwardStatus(nc: NatsConnection, onStatus: (status: string) => void): Promise<void> {
   for await (const { type } of nc.status()) if (type === 'disconnect' || type === 'reconnect') onStatus(type);
 }
 
-/** Whom to trust, and as whom to be known. */
+/** Trusted certificates, and the client certificate of this process. */
 export interface NatsTls {
   readonly tls: boolean;
-  /** File of certificates to trust instead of the system's. */
+  /** File with the certificates to trust; null: the system's. */
   readonly ca: string | null;
-  /** Files of the certificate that is shown to servers, and of its key; null: none is. */
+  /** Files of the client certificate and its key; null: none. */
   readonly identity: NatsIdentity | null;
 }
 
-/** Undefined: in clear. @throws NatsSetupError that names the field */
+/** Undefined: no TLS. @throws NatsSetupError that names the field */
 export function tlsOptions({ tls, ca, identity }: NatsTls): TlsOptions | undefined {
   if (!tls && ca === null && identity === null) return undefined;
   if (identity !== null) checkIdentity(identity.cert, identity.key);
@@ -164,7 +163,7 @@ export function tlsOptions({ tls, ca, identity }: NatsTls): TlsOptions | undefin
   };
 }
 
-/** Servers tell little about what is wrong with a certificate, and some of them after a minute. */
+/** Checked here, because servers report little about a wrong certificate, some of them after a minute. */
 function checkIdentity(cert: string, key: string): void {
   const shown = readText(cert, 'nats.cert');
   let isPair: boolean;
@@ -196,12 +195,11 @@ function readKey(path: string): string {
   }
 }
 
-const TRIAL_MS = 3_000;
-const SPOKEN_TO = 'PING\r\n';
+const PROBE_MS = 3_000;
 
 /**
- * Why a server does not take the certificate that it is shown, or wants one: the code of its alert. Null: it has no such
- * objection, or says nothing. It comes after the handshake, and the client of the library makes a timeout of it.
+ * Code of the TLS alert with which a server rejects the client certificate or its absence; null: the server sent no such
+ * alert. The alert arrives after the handshake, and the library reports it as a timeout.
  */
 export async function certificateAlert(server: string, options: TlsOptions): Promise<string | null> {
   const { hostname, port } = new URL(`nats://${server}`);
@@ -211,19 +209,19 @@ export async function certificateAlert(server: string, options: TlsOptions): Pro
   const secureContext = createSecureContext({ ...(ca ? { ca } : {}), ...shown });
   const { promise, resolve } = Promise.withResolvers<string | null>();
   const socket = connectPlainly(Number(port), host);
-  const timer = setTimeout(() => resolve(null), TRIAL_MS);
+  const timer = setTimeout(() => resolve(null), PROBE_MS);
   const fail = (error: Error) => {
     const code = errorCode(error);
     resolve(isCertificateAlert(code) ? (code ?? null) : null);
   };
   socket.once('error', fail);
   socket.once('close', () => resolve(null));
-  // Servers speak first, in clear, and TLS begins after that.
+  // NATS servers send a line in clear first; TLS starts after it.
   socket.once('data', () => {
     const secure = connectByTls({ socket, secureContext, ...(isIP(host) ? { host } : { servername: host }) });
     secure.once('error', fail);
     secure.once('close', () => resolve(null));
-    secure.once('secureConnect', () => secure.write(SPOKEN_TO));
+    secure.once('secureConnect', () => secure.write('PING\r\n'));
     secure.once('data', () => resolve(null));
   });
   return promise.finally(() => {

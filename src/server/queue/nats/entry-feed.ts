@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { AckPolicy, type ConsumerConfig, DeliverPolicy, type JetStreamManager } from '@nats-io/jetstream';
 import { createInbox, type Msg, type NatsConnection, nanos, type Subscription } from '@nats-io/transport-node';
-import { placeOf, RUNS_BUCKET } from './streams.ts';
+import { deliveryMetadata, RUNS_BUCKET } from './streams.ts';
 
 const STREAM = `KV_${RUNS_BUCKET}`;
 const SUBJECTS = `$KV.${RUNS_BUCKET}.`;
@@ -10,53 +10,54 @@ const REMOVED_BY_SERVER = 'Nats-Marker-Reason';
 const LAST_DELIVERED = 'Nats-Last-Consumer';
 const STALLED = 'Nats-Consumer-Stalled';
 
-/** The server says so often that it is there, and is taken for gone after a few times that it did not. */
+/** Interval of server heartbeats, and the silence after which the consumer is regarded as lost. */
 const HEARTBEAT_MS = 1_000;
 const SILENCE_MS = 3_500;
-/** What nobody reads any more is removed by the server after this. */
-const FORGOTTEN_MS = 30_000;
+/** The server removes a consumer that is inactive for this long. */
+const INACTIVE_MS = 30_000;
 const PAUSE_MS = 200;
 
-/** What has become of an entry: its text, or null where it was removed. */
-export interface EntryNews {
+export interface EntryUpdate {
   readonly id: string;
   readonly revision: number;
+  /** Null: the entry was removed. */
   readonly text: string | null;
 }
 
 /**
- * Tells of every entry there is, and then of every change, in their order and each once. The watch of the library does
- * the same, but may take more than a minute to notice that the server is gone which had its consumer.
+ * Watch of the bucket of runs: emits every existing entry, then every change, in order and each once. After a lost
+ * connection, a gap in the sequence or silence it continues behind the last emitted revision, with a new consumer. The
+ * library's KV watch may take more than a minute to detect the loss of the server that had the consumer.
  */
 export class EntryFeed {
   readonly #nc: NatsConnection;
   readonly #jsm: JetStreamManager;
-  readonly #tell: (news: EntryNews) => void;
+  readonly #emit: (update: EntryUpdate) => void;
   readonly #ready = Promise.withResolvers<void>();
   readonly #silence: NodeJS.Timeout;
   #subscription: Subscription | null = null;
   #consumer: string | null = null;
-  /** Of this consumer. */
+  /** Sequence of the last message in the current consumer. */
   #delivered = 0;
-  /** The last one that was told. */
+  /** Last emitted revision. */
   #revision = 0;
-  /** The last one that there was at the beginning, by the leader: what tells of them may be a copy that is behind. */
-  #wanted = Number.POSITIVE_INFINITY;
+  /** Last revision at the start according to the leader: the consumer may be on a replica that lags. */
+  #initialRevision = Number.POSITIVE_INFINITY;
   #isOpen = true;
   #isOpening = false;
-  #wantsAnother = false;
+  #isReopenDue = false;
 
-  constructor(nc: NatsConnection, jsm: JetStreamManager, tell: (news: EntryNews) => void) {
+  constructor(nc: NatsConnection, jsm: JetStreamManager, emit: (update: EntryUpdate) => void) {
     this.#nc = nc;
     this.#jsm = jsm;
-    this.#tell = tell;
-    this.#silence = setTimeout(() => this.#again(), SILENCE_MS).unref();
-    void this.#readAnew();
-    void this.#askForLast();
-    this.#again();
+    this.#emit = emit;
+    this.#silence = setTimeout(() => this.#reopen(), SILENCE_MS).unref();
+    void this.#reopenAfterReconnect();
+    void this.#readInitialRevision();
+    this.#reopen();
   }
 
-  /** Resolves when everything that was there has been told. */
+  /** Resolves when all entries that existed at the start were emitted. */
   get ready(): Promise<void> {
     return this.#ready.promise;
   }
@@ -67,12 +68,12 @@ export class EntryFeed {
     this.#leave();
   }
 
-  async #askForLast(): Promise<void> {
+  async #readInitialRevision(): Promise<void> {
     for (;;) {
       try {
         const last = await this.#jsm.streams.getMessage(STREAM, { last_by_subj: `${SUBJECTS}>` });
-        this.#wanted = last?.seq ?? 0;
-        this.#told();
+        this.#initialRevision = last?.seq ?? 0;
+        this.#checkReady();
         return;
       } catch {
         if (!this.#isOpen || this.#nc.isClosed()) return;
@@ -81,25 +82,25 @@ export class EntryFeed {
     }
   }
 
-  #told(): void {
-    if (this.#consumer !== null && this.#revision >= this.#wanted) this.#ready.resolve();
+  #checkReady(): void {
+    if (this.#consumer !== null && this.#revision >= this.#initialRevision) this.#ready.resolve();
   }
 
-  /** What a server sent to a connection that is gone has not come. */
-  async #readAnew(): Promise<void> {
-    for await (const { type } of this.#nc.status()) if (type === 'reconnect') this.#again();
+  /** Messages that were in flight on the lost connection did not arrive. */
+  async #reopenAfterReconnect(): Promise<void> {
+    for await (const { type } of this.#nc.status()) if (type === 'reconnect') this.#reopen();
   }
 
-  /** Goes on after the last one that was told, with another consumer. */
-  #again(): void {
-    this.#wantsAnother = true;
+  /** Continues after the last emitted revision, with a new consumer. */
+  #reopen(): void {
+    this.#isReopenDue = true;
     if (!this.#isOpening) void this.#open();
   }
 
   async #open(): Promise<void> {
     this.#isOpening = true;
-    while (this.#isOpen && this.#wantsAnother && !this.#nc.isClosed()) {
-      this.#wantsAnother = false;
+    while (this.#isOpen && this.#isReopenDue && !this.#nc.isClosed()) {
+      this.#isReopenDue = false;
       this.#leave();
       this.#delivered = 0;
       const inbox = createInbox();
@@ -109,11 +110,11 @@ export class EntryFeed {
         this.#consumer = (await this.#jsm.consumers.add(STREAM, this.#config(inbox))).name;
         if (this.#isOpen) this.#silence.refresh();
         else this.#leave();
-        this.#told();
+        this.#checkReady();
       } catch {
-        // No leader, no connection: there will be one.
+        // There is no leader or no connection for now.
         await delay(PAUSE_MS, undefined, { ref: false });
-        this.#wantsAnother = true;
+        this.#isReopenDue = true;
       }
     }
     this.#isOpening = false;
@@ -132,7 +133,7 @@ export class EntryFeed {
       max_deliver: 1,
       mem_storage: true,
       num_replicas: 1,
-      inactive_threshold: nanos(FORGOTTEN_MS),
+      inactive_threshold: nanos(INACTIVE_MS),
       idle_heartbeat: nanos(HEARTBEAT_MS),
       flow_control: true,
     };
@@ -150,37 +151,37 @@ export class EntryFeed {
   #receive(inbox: string, message: Msg): void {
     if (this.#subscription?.getSubject() !== inbox) return;
     this.#silence.refresh();
-    if (message.subject.startsWith(SUBJECTS)) this.#take(message);
-    else this.#answer(message);
+    if (message.subject.startsWith(SUBJECTS)) this.#receiveEntry(message);
+    else this.#receiveControl(message);
   }
 
-  #take(message: Msg): void {
-    const { sequence: revision, delivered } = placeOf(message.reply ?? '');
+  #receiveEntry(message: Msg): void {
+    const { sequence: revision, delivered } = deliveryMetadata(message.reply ?? '');
     if (delivered !== this.#delivered + 1) {
-      this.#again();
+      this.#reopen();
       return;
     }
     this.#delivered = delivered;
     this.#revision = revision;
     const { headers } = message;
     const isRemoved = headers !== undefined && (headers.has(OPERATION) || headers.has(REMOVED_BY_SERVER));
-    this.#tell({
+    this.#emit({
       id: message.subject.slice(SUBJECTS.length),
       revision,
       text: isRemoved ? null : message.string(),
     });
-    this.#told();
+    this.#checkReady();
   }
 
-  /** A heartbeat, or the question whether what was sent has come. */
-  #answer(message: Msg): void {
+  /** A heartbeat, or a flow control request. */
+  #receiveControl(message: Msg): void {
     const { headers } = message;
     const sent = headers?.get(LAST_DELIVERED);
     if (sent !== undefined && sent !== '' && Number(sent) > this.#delivered) {
-      this.#again();
+      this.#reopen();
       return;
     }
-    // Silence: the last one was removed before it could be told.
+    // A heartbeat without pending messages: the last initial entry was removed before it could be delivered.
     if (sent !== undefined && sent !== '') this.#ready.resolve();
     const stalled = headers?.get(STALLED);
     if (stalled !== undefined && stalled !== '') this.#nc.publish(stalled);

@@ -3,13 +3,13 @@ import { JournalError } from '../../../runtime/durable/journal-error.ts';
 import type { JournalEnd, JournalWriter, WriterOptions } from '../../../runtime/durable/journal-file.ts';
 import type { OwnedRun } from './owned-run.ts';
 
-/** What nobody waits for is sent after so long at the latest: a message costs more than a write. */
+/** Lines that no effect waits for are batched for this long: a message costs more than a write. */
 const BATCH_MS = 50;
 const MAX_BATCH_CHARS = 256 * 1024;
 
 /**
- * The journal of a run on its subject: the same blocks as in a file, one message at a time, each with all lines that have
- * come since the one before.
+ * Writes the journal of a run to its subject: the same blocks as in a file. One message is in flight at a time, and
+ * contains all lines appended since the message before.
  */
 export class SubjectJournal implements JournalWriter {
   readonly #owned: OwnedRun;
@@ -28,7 +28,7 @@ export class SubjectJournal implements JournalWriter {
     this.#options = options;
     this.#hash = end?.hash ?? NO_BLOCK;
     this.#bytes = end?.bytes ?? 0;
-    owned.journaled = () => this.#sent();
+    owned.journalSent = () => this.#sent();
   }
 
   append(line: string): void {
@@ -46,7 +46,7 @@ export class SubjectJournal implements JournalWriter {
 
   readonly written = async (): Promise<void> => {
     this.flush();
-    // What was sent meanwhile is waited for too: it precedes nothing, and is seldom there.
+    // Also waits for lines appended meanwhile, which is more than needed but rare.
     await this.#sent();
     if (this.#isFull) throw this.#error('an earlier entry could not be written');
     if (!(await this.#owned.mayAct())) throw this.#error(String(this.#owned.lost.reason));
@@ -86,18 +86,18 @@ export class SubjectJournal implements JournalWriter {
       this.#chars = 0;
       const block = this.#sealed(lines);
       if (block === null) return;
-      // A run that is lost ends for that; nobody reads what it would have written.
+      // The run was lost, which ends its guest.
       if (!(await this.#owned.append('block', block))) return;
     }
   }
 
-  /** Null: it has no room. */
+  /** Null: the journal is full. */
   #sealed(lines: readonly string[]): string | null {
     const { cipher, maxBytes, onFull } = this.#options;
     let text = '';
     let hash = this.#hash;
     if (cipher !== null && hash === NO_BLOCK) {
-      // In one message with what follows: a journal that has nothing but this would be none.
+      // In one message with the following block: a journal with only this line is invalid.
       const first = sealBlock([cipher.firstLine], hash);
       text = first.text;
       hash = first.hash;

@@ -4,15 +4,15 @@ import { PermissionViolationError, RequestError } from '@nats-io/transport-node'
 import { errorText } from '../../../base/error-text.ts';
 import { QueueError } from '../run-queue.ts';
 
-/** A leader that is gone is replaced within seconds; until then nobody answers, and at once. */
+/** Pause between two attempts: a lost leader is replaced within seconds, and until then requests fail at once. */
 const PAUSE_MS = 100;
 const UNAVAILABLE = 503;
 const STORE_FAILED = 10077;
 const NO_PEERS = 10005;
-/** Limits of the account; insufficient resources; memory or storage of the servers; the stream cannot be written. */
+/** Account limits, insufficient resources, memory or storage of the servers, and a stream that cannot be written. */
 const OUT_OF_STORAGE: ReadonlySet<number> = new Set([10002, 10023, 10028, 10047, STORE_FAILED]);
 
-/** Somebody else has written there since. */
+/** Another writer appended to the subject first. */
 export function isWrongSequence(error: unknown): boolean {
   return (
     error instanceof JetStreamApiError &&
@@ -21,7 +21,7 @@ export function isWrongSequence(error: unknown): boolean {
   );
 }
 
-/** Whoever asked may not ask that. */
+/** The NATS user lacks the permission. */
 export function isForbidden(error: unknown): error is RequestError {
   return error instanceof RequestError && error.cause instanceof PermissionViolationError;
 }
@@ -33,23 +33,23 @@ export function isTransient(error: unknown): boolean {
   return (error.status === UNAVAILABLE && !isFull(error)) || isPeerOffline(error);
 }
 
-/** A stream has no place for its replicas until a server of the cluster is back. NATS reports this with status 400. */
+/** A stream cannot place its replicas until a server of the cluster is back. NATS reports this with status 400. */
 function isPeerOffline(error: JetStreamApiError): boolean {
   return error.code === NO_PEERS && /\boffline\b/.test(error.message);
 }
 
-/** The stream has as many messages as it may have, in all or of that subject. */
+/** The stream reached its limit of messages, in total or for the subject. */
 export function isFull(error: unknown): error is JetStreamApiError {
   return error instanceof JetStreamApiError && error.code === STORE_FAILED && /^maximum messages/.test(error.message);
 }
 
-/** The servers, the account or the stream have no room for what is to be stored. */
+/** The servers, the account or the stream have no storage left. */
 export function isOutOfStorage(error: unknown): error is JetStreamApiError {
   return error instanceof JetStreamApiError && OUT_OF_STORAGE.has(error.code);
 }
 
-/** Tries until it is answered, or the time is up. `work` may be done twice. @throws QueueError, or what the server says */
-export async function patiently<T>(ms: number, work: () => Promise<T>): Promise<T> {
+/** Retries transient errors until `ms` have passed. `work` must be idempotent. @throws QueueError, or the permanent error of the server */
+export async function retryTransient<T>(ms: number, work: () => Promise<T>): Promise<T> {
   const until = performance.now() + ms;
   for (;;) {
     try {
@@ -64,7 +64,7 @@ export async function patiently<T>(ms: number, work: () => Promise<T>): Promise<
   }
 }
 
-/** The servers are there, and refuse what the config says, or are not as runs need them: time does not change that. */
+/** Permanent setup error: the servers reject the configuration, or are not configured as the queue requires. */
 export class NatsSetupError extends QueueError {
   constructor(message: string) {
     super('not_stored', message);

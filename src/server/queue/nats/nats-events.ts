@@ -1,13 +1,13 @@
 import { DeliverPolicy } from '@nats-io/jetstream';
 import { isJsonObject, parseJson } from '../../../base/json.ts';
 import { hasEnded, type RunStatus } from '../../records/run.ts';
-import { lifeOf, type RunEvent, type RunEventSource, RunEvents } from '../run-events.ts';
+import { activationOf, type RunEvent, type RunEventSource, RunEvents } from '../run-events.ts';
 import type { Claim } from '../run-queue.ts';
 import type { NatsParts } from './nats-parts.ts';
 import type { NatsQueue } from './nats-queue.ts';
 import { eventsSubject, streams } from './streams.ts';
 
-/** Events of runs in the stream of a cluster: whoever is asked for them can tell them, wherever the run is. */
+/** Run events from the stream of a cluster: any node can serve them, whichever node has the run. */
 export class NatsEvents implements RunEventSource {
   readonly #parts: Pick<NatsParts, 'js'>;
 
@@ -27,12 +27,12 @@ export class NatsEvents implements RunEventSource {
       let life = 0;
       for await (const message of messages) {
         for (const event of message.json<RunEvent[]>()) {
-          // The one that was told last is not kept any more: nobody knows what came between.
+          // The event after `last` has expired, so events may be missing.
           if (isFirst && last !== null && event.id > last + 1) events.gap();
           isFirst = false;
-          // A node that was replaced may tell of its attempt for a while, and what it tells is void.
-          if (lifeOf(event) < life || event.id <= (last ?? 0)) continue;
-          life = lifeOf(event);
+          // A node that lost the run may still publish events of its attempt; they are ignored.
+          if (activationOf(event) < life || event.id <= (last ?? 0)) continue;
+          life = activationOf(event);
           events.add(event);
           if (isEnd(event)) events.end();
         }
@@ -49,11 +49,11 @@ function isEnd({ event, data }: RunEvent): boolean {
   return isJsonObject(value) && typeof value.status === 'string' && hasEnded(value.status as RunStatus);
 }
 
-/** Events are gathered for so long. */
-const GATHER_MS = 50;
+/** Events are batched for this long. */
+const BATCH_MS = 50;
 const MAX_MESSAGE_CHARS = 256 * 1024;
 
-/** Sends the events of a run, after its journal has what precedes them. */
+/** Publishes the events of a run, each after the journal entries that precede it. */
 export class EventSender {
   readonly #queue: NatsQueue;
   readonly #claim: Claim;
@@ -73,10 +73,10 @@ export class EventSender {
     this.#waiting.push(event);
     this.#chars += event.data.length;
     if (this.#chars > MAX_MESSAGE_CHARS) this.#send();
-    else this.#timer ??= setTimeout(() => this.#send(), GATHER_MS).unref();
+    else this.#timer ??= setTimeout(() => this.#send(), BATCH_MS).unref();
   }
 
-  /** The last ones are sent when it resolves. */
+  /** Resolves when the last events are sent. */
   async close(): Promise<void> {
     this.#send();
     await this.#sending;
@@ -91,10 +91,10 @@ export class EventSender {
     if (events.length > 0) this.#sending = this.#sending.then(() => this.#publish(events));
   }
 
-  /** Nobody waits for an answer: events that are lost on the way are missed, the journal has what matters. */
+  /** Not acknowledged: a lost event is missed, and the journal has what matters. */
   async #publish(events: readonly RunEvent[]): Promise<void> {
     const owned = this.#queue.owned(this.#claim);
     await owned?.settled();
-    if (!owned?.lost.aborted) this.#queue.tell(this.#subject, JSON.stringify(events));
+    if (!owned?.lost.aborted) this.#queue.publish(this.#subject, JSON.stringify(events));
   }
 }

@@ -1,11 +1,11 @@
 import type { JetStreamManager, StoredMsg } from '@nats-io/jetstream';
 import { headers, type MsgHdrs } from '@nats-io/transport-node';
 import { QueueError } from '../run-queue.ts';
-import { patiently } from './nats-errors.ts';
+import { retryTransient } from './nats-errors.ts';
 import type { Bodies, NatsParts } from './nats-parts.ts';
 import { journalSubject, streams } from './streams.ts';
 
-/** The journals of a cluster's runs: each is what the blocks on its subject are, one after the other. */
+/** Journals of runs in NATS: a journal is the concatenation of the blocks on the subject of its run. */
 export class NatsJournals {
   readonly #parts: NatsParts;
 
@@ -13,7 +13,7 @@ export class NatsJournals {
     this.#parts = parts;
   }
 
-  /** Null: it has none yet. */
+  /** Null: the run has no journal yet. */
   async read(namespace: string, run: string): Promise<Uint8Array | null> {
     const bytes = await blocksOf(await this.#messages(namespace, run), this.#parts.bodies);
     return bytes.byteLength === 0 ? null : bytes;
@@ -23,32 +23,31 @@ export class NatsJournals {
     const { jsm, bodies, patienceMs } = this.#parts;
     await bodies.remove(objectsOf(await this.#messages(namespace, run)));
     const filter = journalSubject(namespace, run);
-    await patiently(patienceMs, () => jsm.streams.purge(streams.journals, { filter }));
+    await retryTransient(patienceMs, () => jsm.streams.purge(streams.journals, { filter }));
   }
 
   async #messages(namespace: string, run: string): Promise<JournalMessage[]> {
     const { jsm, patienceMs } = this.#parts;
     const subject = journalSubject(namespace, run);
-    const last = await patiently(patienceMs, () => lastMessage(jsm, subject));
+    const last = await retryTransient(patienceMs, () => lastMessage(jsm, subject));
     return last === null ? [] : readMessages(jsm, subject, last.seq, patienceMs);
   }
 }
 
 /**
- * What stands on the subject of a run's journal. `block`: blocks of the journal, which one after the other are the
- * journal. The others say whose it is: `claim` that a node takes it, `released` that it gave it back, `parked` that it
- * waits for something, `finished` how the run ended.
+ * Messages on the journal subject of a run. `block` holds blocks of the journal. The others record ownership: `claim` by
+ * a node, `released` to the queue, `parked`, and `finished` with the outcome.
  */
 export type MessageKind = 'block' | 'claim' | 'released' | 'parked' | 'finished';
 
-/** Who wrote a message, and as which of his. */
+/** Writer of a message and its position among the writer's messages. */
 export interface MessageMark {
   readonly kind: MessageKind;
   readonly claim: string;
   readonly ordinal: number;
-  /** Attempts of the run that count so far. */
+  /** Number of counted attempts so far. */
   readonly attempt: number;
-  /** Where the payload is, if it is too large for a message; null: it is in it. */
+  /** Object with a payload that is too large for a message; null: the payload is in the message. */
   readonly object: string | null;
 }
 
@@ -88,26 +87,26 @@ function toMessage({ header, seq, data }: StoredMsg): JournalMessage {
   };
 }
 
-/** A forged number would be stored with the run: NaN makes its entry no entry. */
+/** A forged number must not be stored with the run: NaN would make the entry invalid. */
 function attemptsOf(text: string): number {
   const attempts = Number(text);
   return Number.isSafeInteger(attempts) && attempts >= 0 ? attempts : 0;
 }
 
-/** The last message of a journal, from the leader; null: there is none. */
+/** Last message on the subject, read from the leader; null: none. */
 export async function lastMessage(jsm: JetStreamManager, subject: string): Promise<JournalMessage | null> {
   const found = await jsm.streams.getMessage(streams.journals, { last_by_subj: subject });
   return found === null ? null : toMessage(found);
 }
 
-/** Its messages up to `until`, whichever copy they come from. @throws QueueError where no copy has them in time */
+/** Messages up to the sequence `until`, from any replica. @throws QueueError if no replica has them in time */
 export function readMessages(
   jsm: JetStreamManager,
   subject: string,
   until: number,
   patienceMs: number,
 ): Promise<JournalMessage[]> {
-  return patiently(patienceMs, async () => {
+  return retryTransient(patienceMs, async () => {
     const found: JournalMessage[] = [];
     let from = 1;
     for (;;) {
@@ -116,14 +115,14 @@ export function readMessages(
       for await (const message of page) if (message.seq <= until) found.push(toMessage(message));
       const last = found.at(-1)?.seq ?? 0;
       if (last === until) return found;
-      // That copy is behind; another try may find another one, or the same a little later.
+      // The replica lags; a retry may reach another one.
       if (found.length === before) throw new Error(`a replica of ${streams.journals} lags: it has ${last} of ${until}`);
       from = last + 1;
     }
   });
 }
 
-/** The journal itself. */
+/** The bytes of the journal. */
 export async function blocksOf(messages: readonly JournalMessage[], bodies: Bodies): Promise<Uint8Array> {
   const blocks = messages.filter(({ kind }) => kind === 'block');
   return Buffer.concat(

@@ -5,15 +5,15 @@ import { Listeners } from '../../../base/listeners.ts';
 import { hasEnded, type RunRecord } from '../../records/run.ts';
 import {
   type Claim,
-  type Line,
   type ParkedFor,
   QueueError,
+  type QueueKey,
   type RunEnding,
   type RunMark,
   type RunQueue,
   type RunRelease,
 } from '../run-queue.ts';
-import { isForbidden, patiently } from './nats-errors.ts';
+import { isForbidden, retryTransient } from './nats-errors.ts';
 import { type OpenParts, openParts } from './nats-parts.ts';
 import { NatsRuns, type NatsRunsOptions } from './nats-runs.ts';
 import type { OwnedRun } from './owned-run.ts';
@@ -31,7 +31,15 @@ export interface NatsQueueOptions extends NatsRunsOptions {
 const FORGET_AT_ONCE = 200;
 const ANSWER_MS = 5_000;
 
-/** A queue in NATS JetStream, for many nodes: docs/cluster.md tells what is where. */
+/**
+ * Run queue in NATS JetStream, shared by the nodes of a cluster. docs/cluster.md describes its streams.
+ *
+ * - A run has an entry (what users see), at most one work message while it is queued or runs, and a journal subject.
+ * - The last writer of the journal subject owns the run: every state change is appended there first, then written to the
+ *   entry, then the work message is acknowledged or returned. Every step is idempotent, and the next node that receives
+ *   the message completes what was interrupted.
+ * - One process has one queue; its methods may run concurrently for different claims.
+ */
 export class NatsQueue extends NatsRuns implements RunQueue {
   readonly isShared = true;
   readonly #options: NatsQueueOptions;
@@ -50,16 +58,16 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     const change: ChangeEntry = (id, of, known) => this.change(id, of, known);
     const { leaseMs } = options;
     this.#endings = new RunEndings(parts, change);
-    const letGo = (delivery: Delivery) => this.#letGo(delivery);
-    this.#claims = new RunClaims({ parts, leaseMs, entries, mirror, endings: this.#endings, change, letGo });
+    const unpublish = (delivery: Delivery) => this.#unpublish(delivery);
+    this.#claims = new RunClaims({ parts, leaseMs, entries, mirror, endings: this.#endings, change, unpublish });
   }
 
-  /** Closes the connection when it is closed. @throws Error where streams are not as they must be */
+  /** The queue owns the connection. @throws Error if streams are configured differently */
   static override async open(nc: NatsConnection, options: NatsQueueOptions): Promise<NatsQueue> {
     return new NatsQueue(nc, options, await openParts(nc, options, options.patienceMs)).opened();
   }
 
-  /** Runs are given out to whoever has asked for them: that one waits somewhere says nothing. */
+  /** Notifies of delivered runs only: the server assigns runs to pending pulls, and a queued run may go to another node. */
   onWork(listener: () => void): () => void {
     return this.#work.add(listener);
   }
@@ -69,13 +77,13 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     pool: string,
     max: number,
     _leaseMs: number,
-    hasRoom: (line: Line) => boolean,
+    hasRoom: (line: QueueKey) => boolean,
   ): Promise<readonly Claim[]> {
     const delivered = (await this.#pool(pool)).take(max);
-    const taken = await Promise.all(delivered.map((delivery) => this.#claims.take(node, delivery, hasRoom)));
+    const claimed = await Promise.all(delivered.map((delivery) => this.#claims.take(node, delivery, hasRoom)));
     // A delivery that was not claimed leaves its slot free, and no pull is waiting for that slot.
-    if (taken.includes(null)) this.#work.tell();
-    return taken.flatMap((run) => {
+    if (claimed.includes(null)) this.#work.tell();
+    return claimed.flatMap((run) => {
       if (run === null) return [];
       this.#owned.set(run.claim, run.owned);
       return [run.claim];
@@ -85,7 +93,7 @@ export class NatsQueue extends NatsRuns implements RunQueue {
   async renew(claim: Claim): Promise<boolean> {
     const owned = this.#ownedBy(claim);
     if (owned === null) return false;
-    // A node that does not answer in time may be asked again: the lease has a third of itself for that.
+    // A renewal without response is repeated by the next one: the dispatcher renews three times per lease.
     await owned.renew().catch(() => {});
     return !owned.lost.aborted;
   }
@@ -112,19 +120,19 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     const owned = this.#ownedBy(claim);
     if (owned === null || !(await owned.isMarked())) return false;
     await owned.settled();
-    // Of the claim: a release that failed is repeated.
+    // Computed from the claim, because a failed release is repeated.
     owned.attempt = owned.begun.attempts - (counts ? 0 : 1);
     const returned = { status: 'queued' as const, node: null, attempts: owned.attempt, status_reason: reason };
     if (!(await owned.append('released', JSON.stringify({ counts })))) return false;
     await this.change(claim.run.id, (now) =>
       now.claim === owned.token ? { ...now, claim: null, run: { ...now.run, ...returned } } : null,
     );
-    await patiently(this.#options.patienceMs, () => owned.delivery.giveBackFirst(ANSWER_MS));
+    await retryTransient(this.#options.patienceMs, () => owned.delivery.returnFirst(ANSWER_MS));
     this.#owned.delete(claim);
     return true;
   }
 
-  /** The entry first, then the message: whoever is woken in between is published by the one that comes later. */
+  /** Writes the entry before it acknowledges the message; a wake in between publishes the message again. */
   async park(claim: Claim, until: ParkedFor): Promise<boolean> {
     const owned = this.#ownedBy(claim);
     if (owned === null || !(await owned.isMarked())) return false;
@@ -135,10 +143,10 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     const entry = await this.change(claim.run.id, (now) => parkedEntry(now, token, attempt, until));
     this.#owned.delete(claim);
     if (entry?.run.status === 'queued') {
-      await patiently(this.#options.patienceMs, () => delivery.giveBackFirst(ANSWER_MS));
+      await retryTransient(this.#options.patienceMs, () => delivery.returnFirst(ANSWER_MS));
       return true;
     }
-    await this.#letGo(delivery);
+    await this.#unpublish(delivery);
     return true;
   }
 
@@ -147,7 +155,7 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     if (known?.run.status !== 'parked') return false;
     const woken = await this.change(id, (now) => wokenEntry(now, wantedBy));
     if (woken === null) return false;
-    // Where there is no room for its message now, it is published when there is.
+    // If the stream is full now, the message is published later.
     await this.work.publish(namespace, woken.run.pool, id);
     return true;
   }
@@ -194,12 +202,12 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     });
   }
 
-  /** Sends something that may be missed. */
-  tell(subject: string, text: string): void {
+  /** Publishes without acknowledgement. */
+  publish(subject: string, text: string): void {
     if (!this.nc.isClosed()) this.nc.publish(subject, text);
   }
 
-  /** The run behind a claim, for its journal and its events; null: it is not this node's. */
+  /** The owned run of a claim, for its journal and its events; null: not owned any more. */
   owned(claim: Claim): OwnedRun | null {
     return this.#owned.get(claim) ?? null;
   }
@@ -210,7 +218,7 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     if (owned === undefined || owned.lost.aborted) return null;
     const holder = this.mirror.claimOf(claim.run.id);
     if (holder === undefined || holder === owned.token) return owned;
-    // Nobody was told of it yet.
+    // The claim is not in the entry yet.
     if (holder === null && owned.mark !== null) return owned;
     owned.lose('another node has claimed the run');
     return null;
@@ -219,7 +227,7 @@ export class NatsQueue extends NatsRuns implements RunQueue {
   #pool(pool: string): Promise<Deliveries> {
     const open = async () => {
       const { jsm, patienceMs } = this.parts;
-      const name = await patiently(patienceMs, () => preparePool(jsm, pool, this.#options));
+      const name = await retryTransient(patienceMs, () => preparePool(jsm, pool, this.#options));
       return new Deliveries(this.nc, name, () => this.#work.tell());
     };
     const known = this.#pools.get(pool) ?? open();
@@ -228,16 +236,16 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     return known;
   }
 
-  /** The message of a run that is parked. Somebody may have woken it while it was still there. */
-  async #letGo(delivery: Delivery): Promise<void> {
+  /** Acknowledges the work message of a parked run, and publishes a new one if the run was woken meanwhile. */
+  async #unpublish(delivery: Delivery): Promise<void> {
     const { namespace, pool, run: id } = delivery;
-    await patiently(this.#options.patienceMs, () => delivery.acknowledge(ANSWER_MS));
+    await retryTransient(this.#options.patienceMs, () => delivery.acknowledge(ANSWER_MS));
     const now = await this.entries.get(id);
     if (now?.run.status === 'queued') await this.work.publish(namespace, pool, id);
   }
 }
 
-/** What tokens are spent for, counted by the servers: each addition is one step, whoever adds at the same time. */
+/** Counters of spent tokens, held by the servers. Additions are atomic. */
 export class TokenCounters {
   readonly #nc: NatsConnection;
   readonly #jsm: JetStreamManager;
@@ -251,13 +259,13 @@ export class TokenCounters {
 
   async spent(scope: string, day: string): Promise<number> {
     const query = { last_by_subj: subjectOf(scope, day) };
-    const found = await patiently(this.#patienceMs, () => this.#jsm.streams.getMessage(streams.tokens, query));
+    const found = await retryTransient(this.#patienceMs, () => this.#jsm.streams.getMessage(streams.tokens, query));
     return Number(found?.json<{ val: string }>().val ?? 0);
   }
 
   /**
-   * The sum after it. One whose answer was lost may have been added: it is not added again, so that a budget is never
-   * counted twice against its owner; it errs by one send at most.
+   * Returns the new sum. An addition whose response was lost is not repeated, because it may have been counted; the error
+   * is one send at most.
    */
   async add(scope: string, day: string, tokens: number): Promise<number> {
     const step = headers();
@@ -268,7 +276,7 @@ export class TokenCounters {
     return Number(val);
   }
 
-  /** Null: they are spent. Otherwise how many were, and nothing is. */
+  /** Null: the tokens fit, and are spent. Otherwise the number spent before, and nothing is spent. */
   async reserve(scope: string, day: string, tokens: number, limit: number): Promise<number | null> {
     const sum = await this.add(scope, day, tokens);
     if (sum <= limit) return null;
@@ -277,6 +285,6 @@ export class TokenCounters {
   }
 }
 
-/** Scopes are words of people: their digest is a word of a subject. */
+/** Scopes contain user input, so the subject has their digest. */
 const subjectOf = (scope: string, day: string) =>
   `spear.budget.tokens.${word(day, 'the day')}.${hash('sha256', scope).slice(0, 32)}`;

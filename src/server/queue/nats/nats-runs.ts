@@ -10,7 +10,7 @@ import {
   type SubmittedRuns,
 } from '../run-queue.ts';
 import { EntryFeed } from './entry-feed.ts';
-import { isOutOfStorage, patiently } from './nats-errors.ts';
+import { isOutOfStorage, retryTransient } from './nats-errors.ts';
 import { type NatsParts, type OpenParts, openParts } from './nats-parts.ts';
 import { checkAnswer, PROBE_MS, QueueHealth } from './queue-health.ts';
 import { type EntryChange, newEntry, RunEntries, type RunEntry } from './run-entries.ts';
@@ -19,15 +19,19 @@ import { type StreamBounds, streams } from './streams.ts';
 import { WorkMessages } from './work-messages.ts';
 
 export interface NatsRunsOptions extends StreamBounds {
-  /** How long the servers may be out of reach before something is given up. */
+  /** How long transient errors are retried. */
   readonly patienceMs: number;
-  /** How long a submission may wait for them. */
+  /** Deadline of a submission. */
   readonly submitTimeoutMs: number;
 }
 
 const isKey = (id: string) => /^[A-Za-z0-9_-]+$/.test(id);
 
-/** Runs in NATS JetStream, for whoever submits them and looks at them: docs/cluster.md tells what is where. */
+/**
+ * Submission, listing and cancellation of runs in NATS JetStream: the part of the queue that a registry uses too.
+ * {@link NatsQueue} adds claims. Lists and counts come from an in-memory mirror; single runs are read from the leader.
+ * docs/cluster.md describes the streams.
+ */
 export class NatsRuns implements SubmittedRuns {
   readonly parts: NatsParts;
   protected readonly nc: NatsConnection;
@@ -37,14 +41,14 @@ export class NatsRuns implements SubmittedRuns {
   protected isClosed = false;
   readonly #feed: EntryFeed;
   readonly #submitTimeoutMs: number;
-  /** Entries of new runs: a submission that was given up is not tried for long. */
+  /** Entries with the retry time of a submission. */
   readonly #newEntries: RunEntries;
   readonly #health: QueueHealth;
 
   protected constructor(nc: NatsConnection, { parts, kv }: OpenParts, submitTimeoutMs: number) {
     this.nc = nc;
     this.parts = parts;
-    this.#feed = new EntryFeed(nc, parts.jsm, (news) => this.mirror.hear(news));
+    this.#feed = new EntryFeed(nc, parts.jsm, (update) => this.mirror.apply(update));
     this.entries = new RunEntries(kv, parts.patienceMs);
     this.work = new WorkMessages(parts, this.mirror);
     this.#submitTimeoutMs = submitTimeoutMs;
@@ -52,7 +56,7 @@ export class NatsRuns implements SubmittedRuns {
     this.#health = new QueueHealth(() => this.probe());
   }
 
-  /** Closes the connection when it is closed. @throws Error where streams are not as they must be */
+  /** The result owns the connection. @throws Error if streams are configured differently */
   static async open(nc: NatsConnection, options: NatsRunsOptions): Promise<NatsRuns> {
     const runs = new NatsRuns(nc, await openParts(nc, options, options.patienceMs), options.submitTimeoutMs);
     return runs.opened();
@@ -75,13 +79,13 @@ export class NatsRuns implements SubmittedRuns {
     const { id, namespace, pool, input } = run;
     const inputSha256 = hash('sha256', input);
     const { bodies } = this.parts;
-    // An object has the name of its run: it must not be written for one that has another input.
+    // The object of the input is named after the run: it must not overwrite the input of an existing run.
     const known = bodies.isLarge(input) ? await this.#newEntries.get(id) : null;
-    if (known !== null) return this.#again(known, inputSha256);
-    const body = await bodies.keep(id, 'input', input, this.#submitTimeoutMs);
+    if (known !== null) return this.#resubmit(known, inputSha256);
+    const body = await bodies.store(id, 'input', input, this.#submitTimeoutMs);
     const made = newEntry(run, inputSha256, body);
     const entry = await this.#newEntries.create(made);
-    if (entry === null) return this.#again((await this.entries.get(id)) as RunEntry, inputSha256);
+    if (entry === null) return this.#resubmit((await this.entries.get(id)) as RunEntry, inputSha256);
     const published = await this.work.publish(namespace, pool, id, entry);
     if (published === 'full') {
       await this.entries.remove(entry);
@@ -156,7 +160,7 @@ export class NatsRuns implements SubmittedRuns {
     await this.nc.close();
   }
 
-  /** Fails where the queue does not answer. */
+  /** @throws Error if the queue does not respond */
   protected async probe(): Promise<void> {
     await this.nc.request(`$JS.API.STREAM.INFO.${streams.runs}`, '', { timeout: PROBE_MS }).then(checkAnswer);
   }
@@ -167,7 +171,7 @@ export class NatsRuns implements SubmittedRuns {
     return new QueueError('unavailable', `the run queue did not answer within ${this.#submitTimeoutMs} ms${why}`);
   }
 
-  /** This, when all that is there is known here. @throws QueueError where nobody tells of it in time */
+  /** Resolves to this when the mirror has all existing runs. @throws QueueError after `patienceMs` */
   protected async opened(): Promise<this> {
     const { patienceMs } = this.parts;
     const late = Promise.withResolvers<never>();
@@ -184,7 +188,7 @@ export class NatsRuns implements SubmittedRuns {
     }
   }
 
-  /** `known`: as the entry probably is. */
+  /** `known`: probable state of the entry. */
   protected async change(id: string, change: EntryChange, known: RunEntry | null = null): Promise<RunEntry | null> {
     const entry = await this.entries.change(id, change, known);
     if (entry !== null) this.mirror.take(entry);
@@ -197,19 +201,19 @@ export class NatsRuns implements SubmittedRuns {
     return entry?.run.namespace === namespace ? entry : null;
   }
 
-  /** Whoever was told of a change finds it: the copy that told of it may be ahead of the one that is asked. */
+  /** Reads at least the revision of the last notification: the replica that sent it may be ahead of the one that responds. */
   #read(id: string): Promise<RunEntry | null> {
     const ended = this.mirror.ended(id);
     if (ended !== null) return Promise.resolve(ended);
-    return patiently(this.parts.patienceMs, async () => {
+    return retryTransient(this.parts.patienceMs, async () => {
       const { entry, revision } = await this.entries.latest(id);
       if (revision >= this.mirror.revisionOf(id)) return entry;
       throw new Error(`the entry of run ${id} is older than its last notification`);
     });
   }
 
-  /** It was submitted before. Its message may be missing: its submitter may have been cut off. */
-  async #again({ run }: RunEntry, inputSha256: string) {
+  /** Repeats a submission: the work message may be missing if the first one was interrupted. */
+  async #resubmit({ run }: RunEntry, inputSha256: string) {
     if (run.input_sha256 !== inputSha256) {
       throw new QueueError('other_input', `the run ${run.id} was submitted with a different input`);
     }

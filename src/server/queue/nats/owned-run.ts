@@ -9,35 +9,44 @@ import type { RunEntry } from './run-entries.ts';
 import { journalSubject } from './streams.ts';
 import type { Delivery } from './work-messages.ts';
 
-/** What is larger is an object. */
+/** Larger payloads are stored as objects. */
 const MAX_MESSAGE_BYTES = 512 * 1024;
 const ANSWER_MS = 5_000;
 const PAUSE_MS = 100;
-/** Before an effect leaves, at least this part of the lease is left. */
+/** An effect may start only if at least this share of the lease remains. */
 const MIN_LEASE_PART = 0.1;
 
-/** A run that was delivered, and the end of its journal; null: it has none. */
-export interface FoundRun {
+/** A delivered run. */
+export interface DeliveredRun {
   readonly delivery: Delivery;
   readonly entry: RunEntry;
+  /** Last message of its journal; null: none. */
   readonly last: JournalMessage | null;
 }
 
-/** Who began a run, and when. */
-export type Begun = Pick<RunRecord, 'attempts' | 'node' | 'started_at_ms'>;
+/** Attempt, node and time of the start of a run. */
+export type RunStart = Pick<RunRecord, 'attempts' | 'node' | 'started_at_ms'>;
 
 export interface OwnedRunParts extends NatsParts {
   readonly leaseMs: number;
 }
 
 /**
- * A run while it is this node's: its message, its lease, and the place in its journal where the next message goes. The
- * server takes that one only if nobody else has written since, so whoever was replaced finds out and stops.
+ * A run claimed by this node: its work message, its lease, and the position in its journal.
+ *
+ * Invariants
+ * - Every journal message names the sequence of the message before it, and the server rejects a message whose expected
+ *   sequence is outdated. That sequence is the fencing token: a node that lost the run cannot append and loses ownership.
+ * - Appends are sequential. An append whose response was lost is recognized by claim token and ordinal.
+ * - An effect starts only after {@link mayAct}: the lease has time left, or was renewed and ownership was verified.
+ *
+ * `lost` aborts once, when another node owns the run or NATS was unreachable for longer than `patienceMs`.
  */
 export class OwnedRun {
   readonly token = nuid.next();
   readonly delivery: Delivery;
   readonly subject: string;
+  /** Objects of journal messages written here. */
   readonly objects: string[] = [];
   readonly #parts: OwnedRunParts;
   readonly #lost = new AbortController();
@@ -46,16 +55,15 @@ export class OwnedRun {
   #leaseEnds: number;
   #appending: Promise<unknown> = Promise.resolve();
   attempt: number;
-  /** As this node has last seen it. */
+  /** Last known entry. */
   entry: RunEntry;
-  /** Whether its journal may have blocks. */
+  /** Whether the journal may have blocks. */
   hasBlocks: boolean;
-  /** What its entry says of it while it runs here. */
-  readonly begun: Begun;
-  /** Null: the entry says so already. */
+  readonly begun: RunStart;
+  /** Pending write of the status `running`; null: the entry has it. */
   mark: RunningMark | null = null;
 
-  constructor({ delivery, entry, last, node }: FoundRun & { readonly node: string }, parts: OwnedRunParts) {
+  constructor({ delivery, entry, last, node }: DeliveredRun & { readonly node: string }, parts: OwnedRunParts) {
     this.delivery = delivery;
     this.entry = entry;
     this.hasBlocks = last !== null;
@@ -67,7 +75,7 @@ export class OwnedRun {
     this.begun = { attempts: this.attempt, node, started_at_ms: Date.now() };
   }
 
-  /** Aborted when it is somebody else's, or nobody can be asked whose it is. */
+  /** Aborts when another node owns the run, or ownership cannot be verified. */
   get lost(): AbortSignal {
     return this.#lost.signal;
   }
@@ -80,30 +88,30 @@ export class OwnedRun {
     this.#lost.abort(why);
   }
 
-  /** One message, after those before it. False: it was not written, and the run is lost. */
+  /** Appends one message to the journal. False: not written, and the run is lost. */
   append(kind: MessageKind, payload: Uint8Array | string): Promise<boolean> {
     const append = this.#appending.then(() => this.#append(kind, payload));
     this.#appending = append;
     return append;
   }
 
-  /** Resolves when the lines of its journal were appended. */
-  journaled: () => Promise<void> = () => Promise.resolve();
+  /** Resolves when all lines of the journal writer were appended. Set by the journal writer. */
+  journalSent: () => Promise<void> = () => Promise.resolve();
 
-  /** What was appended so far is written, or the run is lost. */
+  /** Resolves when all appends are written, or the run is lost. */
   async settled(): Promise<void> {
-    await this.journaled();
+    await this.journalSent();
     await this.#appending;
   }
 
-  /** The server gives it to nobody else for the time of a lease. @throws where it does not answer */
+  /** Extends the lease. @throws Error if the server does not respond */
   async renew(): Promise<void> {
     const sent = performance.now();
     await this.delivery.working(ANSWER_MS);
     this.#leaseEnds = sent + this.#parts.leaseMs;
   }
 
-  /** Whether everybody can know that it runs here. False: somebody has ended it, and it is lost. */
+  /** Ensures that the entry has the status `running`. False: the run was ended elsewhere, and is lost. */
   async isMarked(): Promise<boolean> {
     if (this.mark === null) return true;
     const isWritten = await this.mark.written();
@@ -111,7 +119,7 @@ export class OwnedRun {
     return isWritten;
   }
 
-  /** Whether it is this node's for long enough to let an effect out. A lease that has ended is renewed, and proved. */
+  /** Whether an effect may start. An expiring lease is renewed first, and ownership verified. */
   async mayAct(): Promise<boolean> {
     if (!(await this.isMarked())) return false;
     while (!this.lost.aborted && !this.#hasTime()) {
@@ -127,7 +135,7 @@ export class OwnedRun {
     return !this.lost.aborted;
   }
 
-  /** Whether nobody has written to its journal since. */
+  /** Whether this claim wrote the last message of the journal. */
   async isLast(): Promise<boolean> {
     return (await lastMessage(this.#parts.jsm, this.subject))?.claim === this.token;
   }
@@ -157,31 +165,31 @@ export class OwnedRun {
         this.#last = seq;
         return true;
       } catch (error) {
-        if (isWrongSequence(error)) return this.#refused(ordinal, until);
+        if (isWrongSequence(error)) return this.#resolveConflict(ordinal, until);
         if (isTransient(error) && !this.lost.aborted && performance.now() < until) await delay(PAUSE_MS);
-        else return this.#give(unreachable(error));
+        else return this.#fail(unreachable(error));
       }
     }
   }
 
-  /** Mine: its acknowledgement was lost. Not mine: somebody has taken the run. */
-  async #refused(ordinal: number, until: number): Promise<boolean> {
+  /** The last message is either this one, whose response was lost, or that of another node, which owns the run now. */
+  async #resolveConflict(ordinal: number, until: number): Promise<boolean> {
     for (;;) {
       try {
         const last = await lastMessage(this.#parts.jsm, this.subject);
         if (last?.claim !== this.token || last.ordinal !== ordinal)
-          return this.#give('another node has claimed the run');
+          return this.#fail('another node has claimed the run');
         if (last.object !== null) this.objects.push(last.object);
         this.#last = last.seq;
         return true;
       } catch (error) {
-        if (!isTransient(error) || performance.now() > until) return this.#give(unreachable(error));
+        if (!isTransient(error) || performance.now() > until) return this.#fail(unreachable(error));
         await delay(PAUSE_MS);
       }
     }
   }
 
-  #give(why: string): false {
+  #fail(why: string): false {
     this.lose(why);
     return false;
   }
@@ -189,32 +197,29 @@ export class OwnedRun {
 
 export const unreachable = (error: unknown) => `NATS did not accept the journal of the run: ${errorText(error)}`;
 
-/** Most runs that end this soon are never seen running by anybody: their end tells it all. */
-const SOON_MS = 100;
+/** The status `running` is written after this delay: a run that ends sooner saves a write and a message to every node. */
+const RUNNING_DELAY_MS = 100;
 
-/**
- * Tells everybody that a run runs here: soon, or as soon as something needs it, and once. Every node hears of it, so a
- * run that is over before costs a write and a message to each of them less.
- */
+/** Writes the status `running` once: after a delay, or as soon as it is needed. */
 export class RunningMark {
   readonly #write: () => Promise<boolean>;
   readonly #decided: () => void;
   readonly #timer: NodeJS.Timeout;
   #written: Promise<boolean> | null = null;
 
-  /** `write` gives false where the run was ended by somebody; `decided`: it is written now, or never. */
+  /** `write` resolves to false if the run was ended elsewhere. `decided` is called when the status is written or skipped. */
   constructor(write: () => Promise<boolean>, decided: () => void) {
     this.#write = write;
     this.#decided = decided;
-    this.#timer = setTimeout(() => void this.written(), SOON_MS).unref();
+    this.#timer = setTimeout(() => void this.written(), RUNNING_DELAY_MS).unref();
   }
 
-  /** False: somebody has ended the run, and nothing of it may leave. */
+  /** False: the run was ended elsewhere, and must have no further effects. */
   written(): Promise<boolean> {
     return this.#decide(this.#write);
   }
 
-  /** The end is about to be written, and says it too. False as with {@link written}. */
+  /** Skips the write, because the final status follows. False as with {@link written}. */
   skip(): Promise<boolean> {
     return this.#decide(async () => true);
   }

@@ -3,11 +3,11 @@ import { type Msg, type NatsConnection, NoRespondersError, RequestError } from '
 import { errorText } from '../../../base/error-text.ts';
 import { HEALTH_SUBJECT, streams } from './streams.ts';
 
-/** Between two probes. With the time that one may take, a queue that is away is noticed within five seconds. */
+/** Pause between two probes. Together with the timeout, an unreachable queue is detected within five seconds. */
 const PAUSE_MS = 1_500;
 export const PROBE_MS = 2_500;
 
-/** Whether the queue answers: probes it every few seconds, also where no run is submitted. */
+/** Probes the queue every few seconds, also while no run is submitted. */
 export class QueueHealth {
   readonly #probe: () => Promise<unknown>;
   #timer: NodeJS.Timeout | null = null;
@@ -16,10 +16,10 @@ export class QueueHealth {
 
   constructor(probe: () => Promise<unknown>) {
     this.#probe = probe;
-    this.#later();
+    this.#schedule();
   }
 
-  /** Why the last probe failed; null: it did not. */
+  /** Why the last probe failed; null: it succeeded. */
   get problem(): string | null {
     return this.#problem;
   }
@@ -29,22 +29,22 @@ export class QueueHealth {
     if (this.#timer !== null) clearTimeout(this.#timer);
   }
 
-  #later(): void {
-    if (!this.#isClosed) this.#timer = setTimeout(() => void this.#look(), PAUSE_MS).unref();
+  #schedule(): void {
+    if (!this.#isClosed) this.#timer = setTimeout(() => void this.#run(), PAUSE_MS).unref();
   }
 
-  async #look(): Promise<void> {
+  async #run(): Promise<void> {
     try {
       await this.#probe();
       this.#problem = null;
     } catch (error) {
       this.#problem = errorText(error);
     }
-    this.#later();
+    this.#schedule();
   }
 }
 
-/** @throws Error for an answer that is an error of the servers */
+/** @throws Error if the response is an error */
 export function checkAnswer(answer: Msg): void {
   const { error } = answer.json<{ readonly error?: { readonly description?: string } }>();
   if (error !== undefined) throw new Error(error.description ?? 'the server returned an error');
@@ -57,13 +57,13 @@ export function checkAnswer(answer: Msg): void {
  * @throws Error if nothing can be stored
  */
 export async function probeStorage(nc: NatsConnection, replicas: number): Promise<void> {
-  const ask = (subject: string, text: string) => nc.request(subject, text, { timeout: PROBE_MS });
-  const create = () => ask(`$JS.API.STREAM.CREATE.${streams.health}`, stream(replicas));
+  const request = (subject: string, text: string) => nc.request(subject, text, { timeout: PROBE_MS });
+  const create = () => request(`$JS.API.STREAM.CREATE.${streams.health}`, stream(replicas));
   try {
-    checkAnswer(await ask(HEALTH_SUBJECT, ''));
+    checkAnswer(await request(HEALTH_SUBJECT, ''));
   } catch (error) {
     if (isUnanswerable(error)) return checkAnswer(await create());
-    void ask(`$JS.API.STREAM.DELETE.${streams.health}`, '')
+    void request(`$JS.API.STREAM.DELETE.${streams.health}`, '')
       .then(create)
       .catch(() => {});
     const why = errorText(error);
@@ -71,7 +71,7 @@ export async function probeStorage(nc: NatsConnection, replicas: number): Promis
   }
 }
 
-/** No stream takes the subject: it was not made yet, or was removed. */
+/** No stream has the subject: the stream was not created yet, or was removed. */
 const isUnanswerable = (error: unknown): boolean =>
   error instanceof RequestError && error.cause instanceof NoRespondersError;
 

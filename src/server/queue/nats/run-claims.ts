@@ -1,9 +1,9 @@
 import { hasEnded } from '../../records/run.ts';
-import type { Claim, Line } from '../run-queue.ts';
-import { patiently } from './nats-errors.ts';
+import type { Claim, QueueKey } from '../run-queue.ts';
+import { retryTransient } from './nats-errors.ts';
 import { lastMessage } from './nats-journals.ts';
 import type { NatsParts } from './nats-parts.ts';
-import { type FoundRun, OwnedRun, RunningMark, unreachable } from './owned-run.ts';
+import { type DeliveredRun, OwnedRun, RunningMark, unreachable } from './owned-run.ts';
 import type { RunEndings } from './run-endings.ts';
 import { type ChangeEntry, isWantedElsewhere, type RunEntries, type RunEntry } from './run-entries.ts';
 import type { RunMirror } from './run-mirror.ts';
@@ -17,52 +17,52 @@ export interface RunClaimsOptions {
   readonly mirror: RunMirror;
   readonly endings: RunEndings;
   readonly change: ChangeEntry;
-  /** The message of a run that is parked. */
-  readonly letGo: (delivery: Delivery) => Promise<void>;
+  /** Acknowledges the message of a parked run. */
+  readonly unpublish: (delivery: Delivery) => Promise<void>;
 }
 
-/** A run that this node has taken. */
-export interface TakenRun {
+/** A run that this node has claimed. */
+export interface ClaimedRun {
   readonly claim: Claim;
   readonly owned: OwnedRun;
 }
 
-/** A line without room here may have some elsewhere. */
+/** Redelivery delay of a run that must not start here now: another node may have room. */
 const NO_ROOM_MS = 1_000;
-/** A run that another node wants first is offered again so soon. */
+/** Redelivery delay of a run that another node wants. */
 const WANTED_MS = 100;
 const ANSWER_MS = 5_000;
 const RUNNING = { status: 'running', status_reason: null } as const;
 
-/** Makes claims of deliveries: whose a run is stands in its journal, and in its entry for those who look at it. */
+/** Turns deliveries into claims. The journal decides which node owns a run; the entry shows it to readers. */
 export class RunClaims {
   readonly #options: RunClaimsOptions;
-  /** New runs of which nobody was told yet that they run here. */
+  /** Claimed runs whose entries do not have the status `running` yet. */
   readonly #unmarked = new Map<string, OwnedRun>();
 
   constructor(options: RunClaimsOptions) {
     this.#options = options;
-    // One that is cancelled then has ended, and its guest is to end too.
+    // A cancellation ends a run that still looks queued; the failed write ends its guest.
     options.mirror.onChange(({ id, status }) => {
       if (hasEnded(status)) void this.#unmarked.get(id)?.isMarked();
     });
   }
 
-  /** Null: there is nothing to do about it here. */
-  async take(node: string, delivery: Delivery, hasRoom: (line: Line) => boolean): Promise<TakenRun | null> {
+  /** Null: not claimed. */
+  async take(node: string, delivery: Delivery, hasRoom: (line: QueueKey) => boolean): Promise<ClaimedRun | null> {
     try {
       return await this.#take(node, delivery, hasRoom);
     } catch {
-      delivery.giveBack(NO_ROOM_MS);
+      delivery.return(NO_ROOM_MS);
       return null;
     }
   }
 
-  async #take(node: string, delivery: Delivery, hasRoom: (line: Line) => boolean): Promise<TakenRun | null> {
-    const { parts, leaseMs, endings, letGo } = this.#options;
+  async #take(node: string, delivery: Delivery, hasRoom: (line: QueueKey) => boolean): Promise<ClaimedRun | null> {
+    const { parts, leaseMs, endings, unpublish } = this.#options;
     const { namespace } = delivery;
     const { entry, last } = await this.#find(delivery);
-    // Somebody else could have published that: an entry and its message belong together.
+    // A message that does not match its entry was not published by a node.
     if (
       entry === null ||
       entry.run.namespace !== namespace ||
@@ -73,17 +73,17 @@ export class RunClaims {
       return null;
     }
     if (entry.run.status === 'parked') {
-      await letGo(delivery);
+      await unpublish(delivery);
       return null;
     }
-    if (last?.kind === 'finished') return endings.again(delivery, last);
+    if (last?.kind === 'finished') return endings.complete(delivery, last);
     const { task, submitted_by: submittedBy } = entry.run;
     if (isWantedElsewhere(entry, node, delivery.times)) {
-      delivery.giveBack(WANTED_MS);
+      delivery.return(WANTED_MS);
       return null;
     }
     if (!hasRoom({ namespace, task, submittedBy })) {
-      delivery.giveBack(NO_ROOM_MS);
+      delivery.return(NO_ROOM_MS);
       return null;
     }
     const owned = new OwnedRun({ delivery, entry, last, node }, { ...parts, leaseMs });
@@ -91,8 +91,8 @@ export class RunClaims {
     return this.#begin(owned, last === null);
   }
 
-  /** What is known of a run that was delivered: a new one brings its entry, and has no journal. It may be cancelled. */
-  async #find(delivery: Delivery): Promise<Omit<FoundRun, 'entry'> & { readonly entry: RunEntry | null }> {
+  /** The message of a new run contains its entry, and such a run has no journal. */
+  async #find(delivery: Delivery): Promise<Omit<DeliveredRun, 'entry'> & { readonly entry: RunEntry | null }> {
     const { parts, entries, mirror } = this.#options;
     const { namespace, run: id, submitted } = delivery;
     if (submitted !== null && mirror.revisionOf(id) <= submitted.revision) {
@@ -101,13 +101,13 @@ export class RunClaims {
     const { jsm, patienceMs } = parts;
     const [entry, last] = await Promise.all([
       entries.get(id),
-      patiently(patienceMs, () => lastMessage(jsm, journalSubject(namespace, id))),
+      retryTransient(patienceMs, () => lastMessage(jsm, journalSubject(namespace, id))),
     ]);
     return { delivery, entry, last };
   }
 
-  /** A run that nobody has begun before need not say at once that it runs. Null: it was ended meanwhile. */
-  async #begin(owned: OwnedRun, isNew: boolean): Promise<TakenRun | null> {
+  /** The first attempt may start before its status is written. Null: the run ended meanwhile. */
+  async #begin(owned: OwnedRun, isNew: boolean): Promise<ClaimedRun | null> {
     const { attempt, lost, begun } = owned;
     const { run: id } = owned.delivery;
     this.#unmarked.set(id, owned);
@@ -127,7 +127,7 @@ export class RunClaims {
     return { claim, owned };
   }
 
-  /** Writes that it runs here. False: it was ended, it is another node's, or nobody can be told. */
+  /** Writes the status `running`. False: the run was ended or claimed elsewhere, or the write failed. */
   async #mark(owned: OwnedRun): Promise<boolean> {
     const { delivery, token, begun } = owned;
     const begin = async (now: RunEntry) => {
@@ -135,7 +135,7 @@ export class RunClaims {
         delivery.done();
         return null;
       }
-      // Somebody has written there since: a node that has taken the run, or one who wants it to end.
+      // The entry changed: by another node that claimed the run, or by a cancellation.
       const isAsItWas = now.revision === owned.entry.revision || now.claim === token;
       if (!isAsItWas && !(await owned.isLast())) return null;
       return { ...now, claim: token, wantedBy: null, run: { ...now.run, ...begun, ...RUNNING } };

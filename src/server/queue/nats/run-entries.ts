@@ -2,26 +2,26 @@ import type { KV, KvEntry } from '@nats-io/kv';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../../base/json.ts';
 import { type RunRecord, type RunStatus, runStatuses } from '../../records/run.ts';
 import type { NewRun, ParkedFor } from '../run-queue.ts';
-import { isWrongSequence, patiently } from './nats-errors.ts';
+import { isWrongSequence, retryTransient } from './nats-errors.ts';
 import type { Body } from './nats-parts.ts';
 import { MARKER_TTL_MS } from './streams.ts';
 
-/** A run as its entry has it. */
+/** Content of an entry. */
 export interface StoredRun {
   readonly run: RunRecord;
-  /** The revision that it was made with: the order of runs. Null in the first one, whose revision it is. */
+  /** Revision of the first entry, which orders runs; null in the first entry itself. */
   readonly created: number | null;
-  /** Somebody wants it to end. */
+  /** Cancellation was requested. */
   readonly cancel: boolean;
-  /** Whose it is; null: nobody's. */
+  /** Token of the current claim; null: not claimed. */
   readonly claim: string | null;
   readonly input: Body;
   readonly result: Body | null;
-  /** Null: it is not parked. */
+  /** Null: not parked. */
   readonly parkedFor: ParkedFor | null;
-  /** The node that woke it for somebody who is connected there. @default no node did */
+  /** Node that woke the run for a stream client connected there. @default none */
   readonly wantedBy?: string | null;
-  /** To be removed with it. */
+  /** Objects to remove with the entry. */
   readonly objects: readonly string[];
 }
 
@@ -30,10 +30,10 @@ export interface RunEntry extends StoredRun {
   readonly revision: number;
 }
 
-/** What an entry becomes; null: it stays as it is. */
+/** Returns the new content; null: no change. */
 export type EntryChange = (entry: RunEntry) => StoredRun | null | Promise<StoredRun | null>;
 
-/** Changes an entry; `known`: as it probably is. Null: it was left. */
+/** Changes an entry. `known`: its probable state, which saves a read. Null: not changed. */
 export type ChangeEntry = (id: string, change: EntryChange, known: RunEntry | null) => Promise<RunEntry | null>;
 
 /** The first entry of a run. */
@@ -47,11 +47,15 @@ export function newEntry(run: NewRun, inputSha256: string, input: Body): StoredR
     ...{ traceparent: run.traceparent ?? null, first_submitted_by: run.firstSubmittedBy ?? null },
   };
   const objects = 'object' in input ? [input.object] : [];
-  const nobodys = { created: null, cancel: false, claim: null, result: null, parkedFor: null };
-  return { ...nobodys, run: record, input, objects };
+  const unclaimed = { created: null, cancel: false, claim: null, result: null, parkedFor: null };
+  return { ...unclaimed, run: record, input, objects };
 }
 
-/** The entries of runs. What is read here comes from the leader, not from a copy that may be behind. */
+/**
+ * Entries of runs: one key of the bucket per run, with the run as users see it. Reads go to the leader, because a replica
+ * may lag. Changes are compare-and-set on the revision of the entry. The owner of a run is decided by the journal subject
+ * (owned-run.ts); the claim in the entry informs the other nodes. An entry that fails validation is no run.
+ */
 export class RunEntries {
   readonly #kv: KV;
   readonly #patienceMs: number;
@@ -65,17 +69,17 @@ export class RunEntries {
     return (await this.latest(id)).entry;
   }
 
-  /** The entry with the revision of its last message; null: the message is no entry of that run, or there is none. */
+  /** The entry with the revision of its last message; null: there is no message, or it is not a valid entry. */
   async latest(id: string): Promise<{ readonly entry: RunEntry | null; readonly revision: number }> {
-    const found = await patiently(this.#patienceMs, () => this.#kv.get(id));
+    const found = await retryTransient(this.#patienceMs, () => this.#kv.get(id));
     return found === null ? { entry: null, revision: 0 } : { entry: toEntry(found), revision: found.revision };
   }
 
-  /** Null: there is one already. */
+  /** Null: the entry exists already. */
   async create(stored: StoredRun): Promise<RunEntry | null> {
     const { id } = stored.run;
     try {
-      const revision = await patiently(this.#patienceMs, () => this.#kv.create(id, JSON.stringify(stored)));
+      const revision = await retryTransient(this.#patienceMs, () => this.#kv.create(id, JSON.stringify(stored)));
       return { ...stored, revision, created: revision };
     } catch (error) {
       if (isWrongSequence(error)) return null;
@@ -84,12 +88,12 @@ export class RunEntries {
   }
 
   /**
-   * Changes an entry as it is at that moment; `change` gives null to leave it, may be asked again, and must know its own
-   * work when it sees it. `known`: as it probably is; it is read where it is not. Null: there is none, or it was left.
+   * Compare-and-set loop. `change` may be called again, also with an entry that it has already changed (if the response
+   * was lost). `known`: probable state, used before the first read. Null: no such entry, or not changed.
    */
   async change(id: string, change: EntryChange, known: RunEntry | null = null): Promise<RunEntry | null> {
     let guess = known;
-    return patiently(this.#patienceMs, async () => {
+    return retryTransient(this.#patienceMs, async () => {
       for (;;) {
         const entry = guess ?? (await this.get(id));
         guess = null;
@@ -106,10 +110,10 @@ export class RunEntries {
     });
   }
 
-  /** False: it has changed since. */
+  /** False: the entry has changed since. */
   async remove({ run, revision }: RunEntry): Promise<boolean> {
     try {
-      await patiently(this.#patienceMs, () =>
+      await retryTransient(this.#patienceMs, () =>
         this.#kv.purge(run.id, { previousSeq: revision, ttl: `${MARKER_TTL_MS / 1_000}s` }),
       );
       return true;
@@ -120,23 +124,22 @@ export class RunEntries {
   }
 }
 
-/** Null: it was removed, or is no entry of that run. */
+/** Null: the entry was removed or is invalid. */
 export function toEntry(entry: KvEntry): RunEntry | null {
   return entry.operation === 'PUT' ? parseEntry(entry.key, entry.string(), entry.revision) : null;
 }
 
-/** Null: somebody has written something else there, who has the credentials for it. */
+/** Null: invalid, written by another client with access to the bucket. */
 export function parseEntry(id: string, text: string, revision: number): RunEntry | null {
   const stored: unknown = parseJson(text);
   if (!isEntryOf(id, stored)) return null;
-  // Written into what was parsed: every node does this for every change of every run.
+  // Modifies the parsed object: every node does this for every change of every run.
   return Object.assign(stored, { revision, created: stored.created ?? revision });
 }
 
 /**
- * Whether everything in it that is used without another look has its type, and its bodies are objects of this run: an
- * entry that was forged is no run, and cannot hold up a node or name the input of another run. It is looked at for every
- * change of every run.
+ * Whether all fields that are used unchecked have their type, and all objects belong to this run: a forged entry must
+ * neither block a node nor name the input of another run. Hand-written, because it runs for every change of every run.
  */
 export function isEntryOf(id: string, value: unknown): value is StoredRun {
   if (!isJsonObject(value) || !isJsonObject(value.run)) return false;
@@ -183,7 +186,7 @@ function isParkedFor(value: unknown): value is ParkedFor {
   return value.kind === 'approval' ? typeof value.request === 'string' : typeof value.kind === 'string';
 }
 
-/** Null: it is not that claim's. One that somebody wants to end does not stay parked. */
+/** Null: the run belongs to another claim. A run that is being cancelled returns to the queue instead. */
 export function parkedEntry(now: RunEntry, token: string, attempts: number, until: ParkedFor): StoredRun | null {
   if (now.claim !== token) return null;
   const left = { ...now, claim: null };
@@ -195,16 +198,15 @@ export function parkedEntry(now: RunEntry, token: string, attempts: number, unti
   };
 }
 
-/** Null: it is not parked. */
+/** Null: the run is not parked. */
 export function wokenEntry(now: RunEntry, wantedBy: string | null): StoredRun | null {
   if (now.run.status !== 'parked') return null;
   return { ...now, parkedFor: null, wantedBy, run: { ...now.run, ...{ parked_for: null }, status: 'queued' } };
 }
 
-/** So often it is given back for the node that wants it; then whoever has a slot takes it. */
+/** Deliveries after which any node may claim a run that another node wants. Counted, because the clocks of nodes differ. */
 const WANTED_TIMES = 20;
 
-/** Counted, not timed: the clocks of nodes may differ. */
 export function isWantedElsewhere({ wantedBy = null }: RunEntry, node: string, times: number): boolean {
   return wantedBy !== null && wantedBy !== node && times <= WANTED_TIMES;
 }

@@ -1,11 +1,11 @@
 import { Listeners } from '../../../base/listeners.ts';
 import { hasEnded, type RunRecord, type RunStatus, runStatuses } from '../../records/run.ts';
 import type { ParkedFor, QueueFacts, RunChange, RunFilter } from '../run-queue.ts';
-import type { EntryNews } from './entry-feed.ts';
+import type { EntryUpdate } from './entry-feed.ts';
 import { parseEntry, type RunEntry } from './run-entries.ts';
 
-/** What is kept here of an entry. */
-interface Known {
+/** The part of an entry that the mirror holds. */
+interface MirroredRun {
   readonly run: RunRecord;
   readonly created: number;
   readonly revision: number;
@@ -14,28 +14,28 @@ interface Known {
   readonly parkedFor: ParkedFor | null;
 }
 
-/** Whoever waits for the end of a run wants its result next: so many are kept whole. */
-const ENDED_KEPT = 256;
+/** Whole entries of ended runs to hold: a client that waited for the end of a run reads its result next. */
+const MAX_ENDED = 256;
 
 /**
- * All runs as they are known here, a moment behind the servers: for listing, counting, and telling of changes. What this
- * node changes itself is in it at once.
+ * In-memory copy of all runs, slightly behind the servers: for listing, counting and change notifications. Changes by
+ * this node are in it at once.
  */
 export class RunMirror {
-  readonly #known = new Map<string, Known>();
+  readonly #known = new Map<string, MirroredRun>();
   readonly #counts = Object.fromEntries(runStatuses.map((status) => [status, 0])) as Record<RunStatus, number>;
   readonly #waiting = new Map<string, number>();
   readonly #ended = new Map<string, RunEntry>();
   readonly #changes = new Listeners<RunChange>();
 
-  /** What a feed told of an entry. What is none is no run. */
-  hear({ id, revision, text }: EntryNews): void {
+  /** Applies an update of the feed. A text that is not an entry removes the run. */
+  apply({ id, revision, text }: EntryUpdate): void {
     const entry = text === null ? null : parseEntry(id, text, revision);
     if (entry === null) this.forget(id, revision);
     else this.take(entry);
   }
 
-  /** What is older than what is known is left out. */
+  /** Ignores an entry older than the known one. */
   take(entry: RunEntry): void {
     const { run, created, revision, claim, cancel, parkedFor } = entry;
     const before = this.#known.get(run.id);
@@ -45,7 +45,7 @@ export class RunMirror {
     this.#known.set(run.id, { run, created, revision, claim, cancel, parkedFor });
     if (run.status === 'queued') this.#waiting.set(run.id, run.submitted_at_ms);
     else this.#waiting.delete(run.id);
-    if (hasEnded(run.status)) this.#keep(entry);
+    if (hasEnded(run.status)) this.#retainEnded(entry);
     this.#changes.tell({ id: run.id, status: run.status, cancel: cancel && !hasEnded(run.status) });
   }
 
@@ -58,15 +58,15 @@ export class RunMirror {
     this.#counts[known.run.status] -= 1;
   }
 
-  /** One of those that ended last: it does not change any more. Null: it is not here. */
+  /** The entry of a run that ended recently, which no longer changes; null: not held. */
   ended(id: string): RunEntry | null {
     return this.#ended.get(id) ?? null;
   }
 
-  #keep(entry: RunEntry): void {
+  #retainEnded(entry: RunEntry): void {
     this.#ended.set(entry.run.id, entry);
     for (const [id] of this.#ended) {
-      if (this.#ended.size <= ENDED_KEPT) return;
+      if (this.#ended.size <= MAX_ENDED) return;
       this.#ended.delete(id);
     }
   }
@@ -75,24 +75,24 @@ export class RunMirror {
     return this.#changes.add(listener);
   }
 
-  /** Whose it is, as far as is known here; undefined: it is not known. */
+  /** Token of the claim; null: not claimed, undefined: unknown run. */
   claimOf(id: string): string | null | undefined {
     return this.#known.get(id)?.claim;
   }
 
-  /** The latest that was told of it here; 0: nothing was. */
+  /** Last known revision; 0: unknown run. */
   revisionOf(id: string): number {
     return this.#known.get(id)?.revision ?? 0;
   }
 
-  /** Runs that wait or run: as many messages there are. */
-  get underway(): number {
+  /** Queued and running runs, each of which has a work message. */
+  get active(): number {
     const { queued, running, waiting } = this.#counts;
     return queued + running + waiting;
   }
 
-  /** Those that wait since before `at`. */
-  waitingSince(at: number): readonly RunRecord[] {
+  /** Runs queued before `at`. */
+  queuedBefore(at: number): readonly RunRecord[] {
     return [...this.#waiting].flatMap(([id, since]) => {
       const run = since < at ? this.#known.get(id)?.run : undefined;
       return run === undefined ? [] : [run];

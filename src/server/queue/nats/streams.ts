@@ -12,7 +12,7 @@ import { nanos } from '@nats-io/transport-node';
 import { QueueError } from '../run-queue.ts';
 import { isTransient, NatsSetupError } from './nats-errors.ts';
 
-/** What belongs to the queue in a NATS account. Replicas and bounds of each are in streams.ts. */
+/** Streams of the queue in a NATS account. */
 export const streams = {
   runs: 'SPEAR_RUNS',
   journals: 'SPEAR_JOURNALS',
@@ -32,7 +32,7 @@ export const HEALTH_SUBJECT = 'spear.health.probe';
 
 const token = /^[A-Za-z0-9_-]{1,128}$/;
 
-/** A word of a subject: what has dots or wildcards in it would be another subject. @throws QueueError */
+/** Checks one token of a subject: a dot or wildcard in it would name another subject. @throws QueueError */
 export function word(text: string, what: string): string {
   if (token.test(text)) return text;
   throw new QueueError('not_stored', `${what} ${JSON.stringify(text)}: expected letters, digits, _ and -`);
@@ -48,7 +48,7 @@ export const deadSubject = ofRun('dead');
 export const workSubject = (namespace: string, pool: string, run: string) =>
   `spear.${word(namespace, 'the namespace')}.run.${word(pool, 'the pool')}.${word(run, 'the run')}`;
 
-/** Null: it is no such subject. */
+/** Null: not the subject of a work message. */
 export function parseWork(
   subject: string,
 ): { readonly namespace: string; readonly pool: string; readonly run: string } | null {
@@ -57,30 +57,33 @@ export function parseWork(
   return namespace === undefined || pool === undefined || run === undefined ? null : { namespace, pool, run };
 }
 
-/** Where a message stands that was delivered: how often it was, its sequence in the stream and in its consumer. */
-export interface Place {
+/** Metadata of a delivered message. */
+export interface DeliveryMetadata {
+  /** Delivery count, this delivery included. */
   readonly times: number;
+  /** Sequence in the stream. */
   readonly sequence: number;
+  /** Sequence in the consumer. */
   readonly delivered: number;
 }
 
-/** By its reply subject, $JS.ACK.STREAM.CONSUMER.TIMES.SEQUENCE.DELIVERED.…, or with domain and account before the stream. */
-export function placeOf(reply: string): Place {
+/** Parses the reply subject: $JS.ACK.STREAM.CONSUMER.TIMES.SEQUENCE.DELIVERED.…, or with domain and account before the stream. */
+export function deliveryMetadata(reply: string): DeliveryMetadata {
   const words = reply.split('.');
   const [times, sequence, delivered] = words.slice(words.length > 9 ? 6 : 4).map(Number);
   return { times: times ?? 0, sequence: sequence ?? 0, delivered: delivered ?? 0 };
 }
 
-/** The oldest server that keeps what it acknowledged when the power fails, and that counts. */
+/** The oldest server whose acknowledged writes survive a power failure, and that has counters. */
 export const OLDEST_SERVER = [2, 12, 2] as const;
 
 export interface StreamBounds {
   readonly replicas: number;
-  /** Runs that wait or run. */
+  /** Maximum of queued and running runs. */
   readonly maxRuns: number;
 }
 
-/** How long events of a run can be read again. */
+/** Retention of run events. */
 const EVENTS_AGE_MS = 24 * 3_600_000;
 const MAX_EVENT_MESSAGES = 10_000;
 const DEAD_AGE_MS = 90 * 24 * 3_600_000;
@@ -89,7 +92,7 @@ const NO_STREAM = 10059;
 const NAME_IN_USE = 10058;
 const NO_CONSUMER = 10014;
 
-function wanted({ replicas, maxRuns }: StreamBounds): (Partial<StreamConfig> & { readonly name: string })[] {
+function streamConfigs({ replicas, maxRuns }: StreamBounds): (Partial<StreamConfig> & { readonly name: string })[] {
   const kept = { storage: StorageType.File, num_replicas: replicas };
   return [
     {
@@ -99,7 +102,7 @@ function wanted({ replicas, maxRuns }: StreamBounds): (Partial<StreamConfig> & {
       retention: RetentionPolicy.Workqueue,
       discard: DiscardPolicy.New,
       max_msgs: maxRuns,
-      // A run waits once, whoever publishes it again.
+      // A run has at most one work message, however often it is published.
       max_msgs_per_subject: 1,
       discard_new_per_subject: true,
     },
@@ -123,7 +126,7 @@ function wanted({ replicas, maxRuns }: StreamBounds): (Partial<StreamConfig> & {
   ];
 }
 
-/** What may not differ from what is wanted: the others may have been widened by whoever runs the servers. */
+/** Fields that must match exactly. An operator may have raised the others. */
 const checked = [
   'retention',
   'discard',
@@ -133,29 +136,26 @@ const checked = [
   'allow_msg_counter',
 ];
 
-/** Makes the streams that are not there yet, and checks those that are. @throws NatsSetupError that names stream and field */
+/** Creates missing streams and checks existing ones. @throws NatsSetupError that names stream and field */
 export async function prepareStreams(jsm: JetStreamManager, bounds: StreamBounds): Promise<void> {
-  for (const config of wanted(bounds)) {
+  for (const config of streamConfigs(bounds)) {
     const { name } = config;
-    const read = () => jsm.streams.info(name).catch(unless(NO_STREAM));
+    const read = () => jsm.streams.info(name).catch(nullIf(NO_STREAM));
     const found = await read();
     if (found !== null) checkStream(config, found.config);
-    // Another node may make the same at this moment: then it is there.
+    // Another node may have created the stream in the meantime.
     else await jsm.streams.add(config).catch(async (error: unknown) => (await read()) ?? refused(name, error));
   }
 }
 
 function refused(name: string, error: unknown): never {
   if (!(error instanceof JetStreamApiError) || isTransient(error)) throw error;
-  if (error.code === NAME_IN_USE) return beingMade(name)(error);
+  if (error.code === NAME_IN_USE) return retryWhileCreated(name)(error);
   throw new NatsSetupError(`the stream ${name} cannot be created in NATS: ${error.message}`);
 }
 
-/**
- * Of what is there for sure. One server knows of what was made sooner than another, so that it is not there yet passes,
- * as no answer does.
- */
-export const beingMade =
+/** Makes "not found" and "exists" errors transient, for something that another node creates: servers learn of it one by one. */
+export const retryWhileCreated =
   (name: string) =>
   (error: unknown): never => {
     const codes: readonly number[] = [NO_STREAM, NAME_IN_USE, NO_CONSUMER];
@@ -181,7 +181,7 @@ function checkStream(wantedConfig: Partial<StreamConfig>, found: StreamConfig): 
   if (found.num_replicas < replicas) wrong('num_replicas', found.num_replicas, replicas);
 }
 
-/** One consumer a pool: all its nodes pull from it. Returns its name. @throws NatsSetupError where it is another's */
+/** Creates or checks the consumer of a pool, from which all its nodes pull. Returns its name. @throws NatsSetupError if its configuration differs */
 export async function preparePool(
   jsm: JetStreamManager,
   pool: string,
@@ -198,8 +198,8 @@ export async function preparePool(
     num_replicas: replicas,
   };
   const read = () => jsm.consumers.info(streams.runs, name);
-  const make = () => jsm.consumers.add(streams.runs, config).catch(read).catch(beingMade(name));
-  const found = (await read().catch(unless(NO_CONSUMER))) ?? (await make());
+  const create = () => jsm.consumers.add(streams.runs, config).catch(read).catch(retryWhileCreated(name));
+  const found = (await read().catch(nullIf(NO_CONSUMER))) ?? (await create());
   const { ack_wait, filter_subject } = found.config;
   if (filter_subject !== config.filter_subject || ack_wait !== config.ack_wait) {
     throw new NatsSetupError(
@@ -209,8 +209,8 @@ export async function preparePool(
   return name;
 }
 
-/** The error of that code is null. */
-const unless = (code: number) => (error: unknown) => {
+/** Turns the error with this code into null. */
+const nullIf = (code: number) => (error: unknown) => {
   if (error instanceof JetStreamApiError && error.code === code) return null;
   throw error;
 };

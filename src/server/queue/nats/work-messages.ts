@@ -1,30 +1,35 @@
 import { createInbox, type Msg, type NatsConnection, nanos } from '@nats-io/transport-node';
 import { isJsonObject, parseJson } from '../../../base/json.ts';
-import { isFull, patiently } from './nats-errors.ts';
+import { isFull, retryTransient } from './nats-errors.ts';
 import type { NatsParts } from './nats-parts.ts';
 import { isEntryOf, type RunEntry } from './run-entries.ts';
 import type { RunMirror } from './run-mirror.ts';
-import { parseWork, placeOf, streams, workSubject } from './streams.ts';
+import { deliveryMetadata, parseWork, streams, workSubject } from './streams.ts';
 
-/** A pull waits so long for a run. */
+/*
+ * Work messages: one per queued or running run, in a work-queue stream. A node pulls as many as it has free slots, and
+ * holds the message of a run while it runs the run; the ack deadline of the consumer is the lease.
+ */
+
+/** How long a pull waits for a run. */
 const PULL_MS = 10_000;
-/** After it the server has ended the pull, whatever was lost on the way. */
+/** After this the server has certainly ended the pull, even if its response was lost. */
 const PULL_GRACE_MS = 2_000;
-/** A run that was delivered and that nobody takes goes back. */
-const UNTAKEN_MS = 500;
+/** A delivered message that is not claimed within this time returns to the queue. */
+const UNCLAIMED_MS = 500;
 const REFUSED_MS = 100;
-const TIME_IS_UP = 408;
+const REQUEST_TIMEOUT = 408;
 
-/** The message of a run that this node was given. */
+/** The work message of a run, delivered to this node. */
 export class Delivery {
   readonly namespace: string;
   readonly pool: string;
   readonly run: string;
-  /** When it came, on the clock that only goes forward. */
+  /** Arrival on the monotonic clock. */
   readonly at = performance.now();
-  /** How often it was delivered, this time included. */
+  /** Delivery count, this delivery included. */
   readonly times: number;
-  /** Its entry as it was submitted; null: it is to be read. */
+  /** The entry as submitted; null: read the entry. */
   readonly submitted: RunEntry | null;
   readonly #nc: NatsConnection;
   readonly #reply: string;
@@ -36,59 +41,61 @@ export class Delivery {
   ) {
     this.#nc = nc;
     this.#reply = reply;
-    this.times = placeOf(reply).times || 1;
+    this.times = deliveryMetadata(reply).times || 1;
     this.submitted = this.times === 1 ? submittedIn(data, names.run) : null;
     this.namespace = names.namespace;
     this.pool = names.pool;
     this.run = names.run;
   }
 
-  /** Nobody needs it any more. Where that is lost on the way, the next one who is given it finds that out. */
+  /** Acknowledges without waiting. If the acknowledgement is lost, the next node that gets the message repeats it. */
   done(): void {
     if (!this.#nc.isClosed()) this.#nc.publish(this.#reply, '+ACK');
   }
 
-  /** The server has confirmed it. */
+  /** Resolves when the server has confirmed the acknowledgement. */
   async acknowledge(timeout: number): Promise<void> {
     await this.#nc.request(this.#reply, '+ACK', { timeout });
   }
 
+  /** Extends the lease. */
   async working(timeout: number): Promise<void> {
     await this.#nc.request(this.#reply, '+WPI', { timeout });
   }
 
-  /** Nobody is to have it any more. */
+  /** Ends deliveries of the message. */
   async terminate(timeout: number): Promise<void> {
     await this.#nc.request(this.#reply, '+TERM', { timeout });
   }
 
-  /** It is the next one that the server gives out. */
-  async giveBackFirst(timeout: number): Promise<void> {
+  /** Returns the message to the head of the queue. */
+  async returnFirst(timeout: number): Promise<void> {
     await this.#nc.request(this.#reply, '-NAK', { timeout });
   }
 
-  giveBack(delayMs = 0): void {
+  return(delayMs = 0): void {
     if (this.#nc.isClosed()) return;
     const delay = delayMs === 0 ? '' : ` ${JSON.stringify({ delay: nanos(delayMs) })}`;
     this.#nc.publish(this.#reply, `-NAK${delay}`);
   }
 }
 
-/** What the submitter of a run sent with it. */
+/** The entry in the message of a new run. */
 function submittedIn(data: Uint8Array, run: string): RunEntry | null {
   const value = parseJson(new TextDecoder().decode(data));
   const entry: unknown = isJsonObject(value) ? value.entry : null;
   return isEntryOf(run, entry) ? (entry as RunEntry) : null;
 }
 
-/** Pulls as many runs of one pool as were wanted, and keeps them until they are taken. */
+/** Pulls work messages of one pool, as many as requested, and holds them until they are taken. */
 export class Deliveries {
   readonly #nc: NatsConnection;
   readonly #subject: string;
   readonly #arrived: () => void;
   readonly #inbox: string;
   readonly #waiting: { readonly delivery: Delivery; readonly timer: NodeJS.Timeout }[] = [];
-  #underway = 0;
+  /** Messages that the current pull may still deliver. */
+  #outstanding = 0;
   #pullEnds: NodeJS.Timeout | null = null;
   #wanted = 0;
   #isOpen = true;
@@ -102,7 +109,7 @@ export class Deliveries {
     void this.#pullAfterLoss();
   }
 
-  /** What is here, up to `max`; the rest is pulled for the next time. */
+  /** Returns the messages that arrived, up to `max`, and pulls the difference for the next call. */
   take(max: number): Delivery[] {
     const taken = this.#waiting.splice(0, max);
     for (const { timer } of taken) clearTimeout(timer);
@@ -116,20 +123,20 @@ export class Deliveries {
     if (this.#pullEnds !== null) clearTimeout(this.#pullEnds);
     for (const { delivery, timer } of this.#waiting.splice(0)) {
       clearTimeout(timer);
-      delivery.giveBack();
+      delivery.return();
     }
   }
 
-  /** One pull at a time: another one begins when it has ended. */
+  /** One pull at a time. */
   #pull(): void {
     if (!this.#isOpen || this.#pullEnds !== null || this.#wanted <= 0) return;
-    this.#underway = this.#wanted;
-    const request = JSON.stringify({ batch: this.#underway, expires: nanos(PULL_MS) });
+    this.#outstanding = this.#wanted;
+    const request = JSON.stringify({ batch: this.#outstanding, expires: nanos(PULL_MS) });
     this.#nc.publish(this.#subject, request, { reply: this.#inbox });
     this.#pullEnds = setTimeout(() => this.#ended(), PULL_MS + PULL_GRACE_MS).unref();
   }
 
-  /** The server forgets a pull with the connection that it came over. */
+  /** A pull ends with its connection. */
   async #pullAfterLoss(): Promise<void> {
     for await (const { type } of this.#nc.status()) if (type === 'reconnect') this.#ended();
   }
@@ -140,10 +147,10 @@ export class Deliveries {
     this.#pull();
   }
 
-  /** The pull is over, for whatever reason. One that was refused is not repeated at once: its consumer has no leader. */
+  /** A rejected pull is repeated after a pause: its consumer has no leader. */
   #over(code: number): void {
     if (this.#pullEnds === null) return;
-    if (code === TIME_IS_UP) {
+    if (code === REQUEST_TIMEOUT) {
       this.#ended();
       return;
     }
@@ -161,27 +168,27 @@ export class Deliveries {
     if (names === null || message.reply === undefined) return;
     const delivery = new Delivery(this.#nc, { reply: message.reply, data: message.data }, names);
     if (!this.#isOpen) {
-      delivery.giveBack();
+      delivery.return();
       return;
     }
-    const back = () => {
+    const unclaimed = () => {
       const at = this.#waiting.findIndex((one) => one.delivery === delivery);
       if (at >= 0) this.#waiting.splice(at, 1);
-      delivery.giveBack();
+      delivery.return();
     };
-    this.#waiting.push({ delivery, timer: setTimeout(back, UNTAKEN_MS) });
+    this.#waiting.push({ delivery, timer: setTimeout(unclaimed, UNCLAIMED_MS) });
     this.#wanted = Math.max(0, this.#wanted - 1);
-    if (--this.#underway <= 0) this.#ended();
+    if (--this.#outstanding <= 0) this.#ended();
     this.#arrived();
   }
 }
 
-/** A run whose submission was cut off between entry and message is published by whoever notices. */
+/** Interval of the search for runs whose submission was interrupted between entry and message. */
 const SWEEP_MS = 60_000;
 const SWEEP_AT_ONCE = 1_000;
 const ANSWER_MS = 5_000;
 
-/** The messages by which runs wait: one for each that waits or runs. */
+/** Publishes work messages, also for runs whose submission was interrupted. */
 export class WorkMessages {
   readonly #parts: NatsParts;
   readonly #mirror: RunMirror;
@@ -190,10 +197,10 @@ export class WorkMessages {
   constructor(parts: NatsParts, mirror: RunMirror) {
     this.#parts = parts;
     this.#mirror = mirror;
-    this.#sweep = setInterval(() => void this.#publishLost().catch(() => {}), SWEEP_MS).unref();
+    this.#sweep = setInterval(() => void this.#publishMissing().catch(() => {}), SWEEP_MS).unref();
   }
 
-  /** `there`: it waits already. `entry`: of a new run, so that whoever takes it need not ask for it. */
+  /** `there`: the run has a work message already. `entry`: of a new run, so that the claiming node need not read it. */
   async publish(
     namespace: string,
     pool: string,
@@ -205,7 +212,7 @@ export class WorkMessages {
     const message = JSON.stringify(entry === null ? { run: id } : { run: id, entry });
     const options = { timeout: ANSWER_MS, retries: 0 };
     try {
-      await patiently(patienceMs, () => js.publish(subject, message, options));
+      await retryTransient(patienceMs, () => js.publish(subject, message, options));
       return 'published';
     } catch (error) {
       if (!isFull(error)) throw error;
@@ -217,10 +224,10 @@ export class WorkMessages {
     clearInterval(this.#sweep);
   }
 
-  async #publishLost(): Promise<void> {
+  async #publishMissing(): Promise<void> {
     const info = await this.#parts.jsm.streams.info(streams.runs);
-    if (info.state.messages >= this.#mirror.underway) return;
-    const old = this.#mirror.waitingSince(Date.now() - SWEEP_MS).slice(0, SWEEP_AT_ONCE);
+    if (info.state.messages >= this.#mirror.active) return;
+    const old = this.#mirror.queuedBefore(Date.now() - SWEEP_MS).slice(0, SWEEP_AT_ONCE);
     for (const { namespace, pool, id } of old) await this.publish(namespace, pool, id);
   }
 }
