@@ -56,7 +56,7 @@ export class HostedGuest implements SlotListener, WaitingRun, PooledGuest {
   readonly #deadline: RunClock;
   readonly #resumption: Resumption | null;
   readonly #started = performance.now();
-  readonly onEvents: SlotListener['onEvents'];
+  readonly recordEvents: SlotListener['recordEvents'];
   /** Null: the module is kept for others, whoever asked first. */
   readonly #loading: AbortController | null;
   #report: GuestReport | null = null;
@@ -108,7 +108,7 @@ export class HostedGuest implements SlotListener, WaitingRun, PooledGuest {
     options.signal?.addEventListener('abort', this.#interrupted, { once: true });
     if (journal === null || journal.replayStart.events.length === 0) this.#goLive();
     void parts.full?.then((why) => this.#end(ended('journal', why.message, systemErrorOf(why))));
-    this.onEvents = journal === null ? null : (events) => this.#recordEvents(journal, events);
+    this.recordEvents = journal === null ? null : (events) => this.#recordEvents(journal, events);
     this.#seat.listen(this);
     this.#loading = seating === null ? new AbortController() : null;
     void this.#load(seating);
@@ -331,7 +331,7 @@ export class HostedGuest implements SlotListener, WaitingRun, PooledGuest {
 
   #recordEvents(journal: RunJournal, events: string): void {
     if (!this.#isGivenUp) journal.recordEvents(events);
-    this.#output.ackReplayLog(events.length);
+    this.#output.ackEvents(events.length);
   }
 
   /** Whether all that a frame was made of stands in the journal. */

@@ -10,7 +10,7 @@ import { NativeTools } from '../../src/run/guest-services.ts';
 import { McpService } from '../../src/run/mcp-service.ts';
 import { StreamHub } from '../../src/run/streams/stream-hub.ts';
 import { GuestPort } from '../../src/runtime/host/guest-port.ts';
-import type { HostReply } from '../../src/runtime/port/port.ts';
+import type { GuestMessage, HostReply } from '../../src/runtime/port/port.ts';
 import { type AuditSink, noAudit } from '../../src/server/audit/event.ts';
 
 /** Notes every request on its way to a real backend, and can hold the answers back. */
@@ -86,8 +86,8 @@ export function serveGuest(
   side: McpSide | null,
 ): { chat: ChatService; mcp: McpService; streams: StreamHub } {
   const native = new NativeTools('test', side?.audit ?? noAudit, side?.events ?? new ToolEvents());
-  const host = new GuestPort(port, 0);
-  const reply = (call: number, message: HostReply) => host.reply(call, message);
+  const host = new GuestPort(port);
+  const reply = (call: number, message: HostReply) => host.post(0, call, message);
   const chat = new ChatService({
     backend: async () => backend,
     tools: side?.guest ?? null,
@@ -105,7 +105,7 @@ export function serveGuest(
   const violated = (why: string) => {
     throw new Error(why);
   };
-  host.listen((message) => {
+  const receive = (message: GuestMessage) => {
     const call = message[1];
     if (message[3] === 'send') chat.send(call, message[4], message[5], message[6]);
     else if (message[3] === 'cancel') {
@@ -116,6 +116,7 @@ export function serveGuest(
     else if (message[3] === 'close_session') chat.closeSession(call, message[4]);
     else if (message[3].startsWith('stream_')) streams.receive(message);
     else mcp.receive(message);
-  }, violated);
+  };
+  host.listen({ receive, recordEvents: null, violated });
   return { chat, mcp, streams };
 }

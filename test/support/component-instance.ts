@@ -1,11 +1,11 @@
 import { type Call, type CallName, calls } from '../../src/runtime/abi/calls.ts';
 import { type ErrnoName, errno } from '../../src/runtime/abi/errno.ts';
-import { sharedCounts } from '../../src/runtime/guest/binding/hostcall-counts.ts';
 import { componentCalls, hostInterface, withoutVersion } from '../../src/runtime/guest/component/calls.ts';
 import { instantiateInFastLane } from '../../src/runtime/guest/component/fast-lane.ts';
 import { glueInterface } from '../../src/runtime/guest/component/glue.ts';
 import { hostcalls } from '../../src/runtime/guest/hostcalls/all.ts';
 import type { GuestState } from '../../src/runtime/guest/hostcalls/guest-state.ts';
+import { newCounters } from '../../src/runtime/host/guest-counters.ts';
 import type { ForwarderComponent } from './forwarder-component.ts';
 
 type Exported = (...given: unknown[]) => Promise<unknown>;
@@ -29,7 +29,7 @@ export class ComponentInstance {
 
   constructor(component: ForwarderComponent, lane: 'fast lane' | 'glue', state: GuestState, pages: number) {
     this.memory = new WebAssembly.Memory({ initial: pages });
-    const counts = sharedCounts();
+    const counts = newCounters(1);
     const imports = Object.fromEntries(
       component.imports.map((name) => [
         withoutVersion(name),

@@ -16,6 +16,6 @@ export function coreImports(table: HostcallTable, binding: Binding): Record<stri
 export function linkTo(port: MessagePort, wait: WaitPoint): HostLink {
   const threadPort = new ThreadPort(port);
   const link = new HostLink(threadPort, 0, wait);
-  threadPort.attach(0, { hear: (message) => link.receive(message) });
+  threadPort.attach(0, { receive: (message) => link.receive(message) });
   return link;
 }

@@ -18,7 +18,7 @@ class PromptTurns extends ThreadScheduler {
 
 /** What a guest has around it that shares this thread: a scope, and somebody who says that its time is up. */
 export class SharedCompany {
-  readonly scope = new CancellationScope({ resumes: () => {}, waits: () => {}, closed: () => {} });
+  readonly scope = new CancellationScope({ resumed: () => {}, suspended: () => {}, closed: () => {} });
   readonly #memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });
   readonly #turns: GuestYieldPoints;
 
@@ -28,7 +28,7 @@ export class SharedCompany {
 
   /** The guest gives way at the next place where it looks. */
   timeIsUp(): void {
-    Atomics.store(new Int32Array(this.#memory.buffer), preemptionWords.yieldPoints, 1);
+    Atomics.store(new Int32Array(this.#memory.buffer), preemptionWords.yieldRequested, 1);
   }
 
   forwarder(pages: number): { readonly module: WebAssembly.Module; readonly imports: WebAssembly.Imports } {

@@ -8,13 +8,13 @@ import { type Call, type CallName, calls } from '../../src/runtime/abi/calls.ts'
 import { type ErrnoName, errno, errnoNames } from '../../src/runtime/abi/errno.ts';
 import { GuestMemory } from '../../src/runtime/abi/memory.ts';
 import { systemSources } from '../../src/runtime/durable/guest/sources.ts';
-import { sharedCounts } from '../../src/runtime/guest/binding/hostcall-counts.ts';
 import { CoreToolRunner, functionTable } from '../../src/runtime/guest/core/tool-runner.ts';
 import { WaitPoint } from '../../src/runtime/guest/descriptors/readiness.ts';
 import { FdTable } from '../../src/runtime/guest/descriptors/table.ts';
 import { hostcalls } from '../../src/runtime/guest/hostcalls/all.ts';
 import { GuestLog } from '../../src/runtime/guest/hostcalls/guest-log.ts';
 import type { GuestState, ToolRunner } from '../../src/runtime/guest/hostcalls/guest-state.ts';
+import { newCounters } from '../../src/runtime/host/guest-counters.ts';
 import type { StandardStream } from '../../src/runtime/port/guest-spec.ts';
 import { compileLimits, type LimitName } from '../../src/runtime/port/limits.ts';
 import { mcpParamCheck } from '../../src/runtime/port/mcp-params.ts';
@@ -168,7 +168,7 @@ export class TestGuest {
     const scope = company?.scope ?? null;
     const { exports } = new WebAssembly.Instance(module, {
       ...imports,
-      spear: coreImports(hostcalls, { guest: this.state, memory: this.#memory, counts: sharedCounts(), scope }),
+      spear: coreImports(hostcalls, { guest: this.state, memory: this.#memory, counts: newCounters(1), scope }),
       test: {
         callback: new WebAssembly.Suspending((...args: [number, number, number, number, number]) =>
           this.#callback(...args),

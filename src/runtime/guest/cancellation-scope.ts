@@ -1,109 +1,111 @@
 import type { DeterministicSources } from '../durable/guest/sources.ts';
 import { throwTrap } from './trap.ts';
 
-/** Who is told when a guest of many has the thread, lets go of it, and is no more. */
+/** Receives the changes of one guest's use of its shared thread. */
 export interface ScopeListener {
-  resumes(): void;
-  waits(): void;
+  /** The guest starts to run, or resumes after a wait. */
+  resumed(): void;
+  /** The guest is suspended. */
+  suspended(): void;
+  /** The guest has ended. */
   closed(): void;
 }
 
-interface Frame {
+interface Wait {
   readonly promise: Promise<unknown>;
   readonly resolve: (value: unknown) => void;
   readonly reject: (trap: unknown) => void;
 }
 
 /**
- * What one guest of many is ended by: a guest with a thread of its own ends with the thread. It holds every wait of the
- * guest, so that each can be made to end in a trap, which no guest can catch.
+ * Cancellation of one guest on a shared thread. (A guest with a dedicated thread ends with its thread.) The scope owns
+ * every wait of the guest, so that cancelling rejects each of them with a trap, which no guest can catch.
  */
 export class CancellationScope {
-  readonly #hold: ScopeListener;
-  /** Its waits, the innermost last. */
-  #frames: Frame[] = [];
-  /** Made when somebody asks: most guests that wait have nothing else to be told of. */
-  #closing: Set<() => void> | null = null;
+  readonly #listener: ScopeListener;
+  /** The guest's waits, the innermost last. */
+  #waits: Wait[] = [];
+  /** Created on first use: most waiting guests have nothing else to close. */
+  #onEnd: Set<() => void> | null = null;
   #ended = false;
-  /** While it is not set, nothing may wait, as in the start section of a module that nobody went over. */
+  /** False while the guest must not be suspended: in a start section that was not instrumented. */
   canSuspend = true;
 
-  constructor(hold: ScopeListener) {
-    this.#hold = hold;
+  constructor(listener: ScopeListener) {
+    this.#listener = listener;
   }
 
   get ended(): boolean {
     return this.#ended;
   }
 
-  /** The guest has the thread for the first time; false: it was ended before. */
-  begins(): boolean {
+  /** The guest starts; false: it was cancelled before. */
+  start(): boolean {
     if (this.#ended) return false;
-    this.#hold.resumes();
+    this.#listener.resumed();
     return true;
   }
 
-  /** What a call gives that may wait: as it is, or as a promise that the guest's end rejects. */
-  hold<T>(given: T): T | Promise<Awaited<T>> {
+  /** Puts a possible wait under this scope: a promise comes back as one that cancellation rejects. */
+  guard<T>(value: T): T | Promise<Awaited<T>> {
     if (this.#ended) return throwTrap();
-    if (!(given instanceof Promise)) return given;
-    return this.#held(given);
+    return value instanceof Promise ? this.#guarded(value) : value;
   }
 
-  /** The same for a call of the guest's own, which may be made where nothing can wait. */
-  guardCall<T>(given: T): T | Promise<Awaited<T>> {
-    if (!this.canSuspend && given instanceof Promise)
+  /** As {@link guard}, for an import that the guest may call where it cannot be suspended. */
+  guardCall<T>(value: T): T | Promise<Awaited<T>> {
+    if (!this.canSuspend && value instanceof Promise)
       throw new WebAssembly.SuspendError('the guest cannot be suspended here');
-    return this.hold(given);
+    return this.guard(value);
   }
 
-  #held<T>(given: Promise<T>): Promise<Awaited<T>> {
-    this.#hold.waits();
-    const frame: Frame = Promise.withResolvers<unknown>();
-    this.#frames.push(frame);
-    given.then(
-      (value) => this.#isOver(frame) && frame.resolve(value),
-      (error) => this.#isOver(frame) && frame.reject(error),
+  #guarded<T>(value: Promise<T>): Promise<Awaited<T>> {
+    this.#listener.suspended();
+    const wait: Wait = Promise.withResolvers<unknown>();
+    this.#waits.push(wait);
+    value.then(
+      (settled) => this.#resume(wait) && wait.resolve(settled),
+      (error) => this.#resume(wait) && wait.reject(error),
     );
-    return frame.promise as Promise<Awaited<T>>;
+    return wait.promise as Promise<Awaited<T>>;
   }
 
-  /** Whether the guest still waits there: then it has the thread again. */
-  #isOver(frame: Frame): boolean {
-    const at = this.#frames.lastIndexOf(frame);
+  /** Ends a wait; false: it was cancelled. */
+  #resume(wait: Wait): boolean {
+    const at = this.#waits.lastIndexOf(wait);
     if (at < 0) return false;
-    this.#frames.splice(at, 1);
-    this.#hold.resumes();
+    this.#waits.splice(at, 1);
+    this.#listener.resumed();
     return true;
   }
 
-  /** Called when the guest ends, unless what this gives is called before. */
+  /** Calls `close` when the guest ends, unless the returned function is called before. */
   atEnd(close: () => void): () => void {
-    this.#closing ??= new Set();
-    this.#closing.add(close);
-    return () => this.#closing?.delete(close);
+    this.#onEnd ??= new Set();
+    this.#onEnd.add(close);
+    return () => this.#onEnd?.delete(close);
   }
 
-  /** Ends the guest where it waits: the innermost wait first, as a trap would go through it. */
+  /** Cancels the guest: rejects its waits, the innermost first, as a trap would pass through them. */
   end(): void {
     if (this.#ended) return;
     this.#ended = true;
-    const frames = this.#frames.reverse();
-    this.#frames = [];
-    for (const { reject } of frames) reject(aTrap());
+    const waits = this.#waits.reverse();
+    this.#waits = [];
+    for (const { reject } of waits) reject(newTrap());
     this.close();
   }
 
-  /** Nothing of the guest is to happen any more. */
+  /** The guest has ended: runs what was registered with {@link atEnd}. */
   close(): void {
-    const closing = this.#closing;
-    this.#closing = null;
-    for (const close of closing ?? []) close();
-    this.#hold.closed();
+    const onEnd = this.#onEnd;
+    this.#onEnd = null;
+    for (const close of onEnd ?? []) close();
+    this.#listener.closed();
   }
 }
 
-function aTrap(): unknown {
+function newTrap(): unknown {
   try {
     return throwTrap();
   } catch (trap) {
@@ -111,44 +113,41 @@ function aTrap(): unknown {
   }
 }
 
-/** An import that may wait. */
-export function suspending(
-  scope: CancellationScope | null,
-  call: (...args: never[]) => unknown,
-): WebAssembly.Suspending {
+/** An import that may suspend the guest. `scope` null: the guest has a dedicated thread. */
+export function suspending(scope: CancellationScope | null, call: (...args: never[]) => unknown) {
   if (scope === null) return new WebAssembly.Suspending(call);
   return new WebAssembly.Suspending((...args: never[]) => scope.guardCall(call(...args)));
 }
 
-/** Time and dice of one guest of many: what it waits for ends with it. */
+/** Clock and entropy whose timers end with the guest. A class, because one closure per method would cost every guest memory. */
 export class CancellableSources implements DeterministicSources {
   readonly #scope: CancellationScope;
-  readonly #drawn: DeterministicSources;
+  readonly #sources: DeterministicSources;
 
-  constructor(scope: CancellationScope, drawn: DeterministicSources) {
+  constructor(scope: CancellationScope, sources: DeterministicSources) {
     this.#scope = scope;
-    this.#drawn = drawn;
+    this.#sources = sources;
   }
 
   wallMs(): number {
-    return this.#drawn.wallMs();
+    return this.#sources.wallMs();
   }
 
   monotonicNs(): bigint {
-    return this.#drawn.monotonicNs();
+    return this.#sources.monotonicNs();
   }
 
   fillRandom(bytes: Uint8Array): void {
-    this.#drawn.fillRandom(bytes);
+    this.#sources.fillRandom(bytes);
   }
 
   randomI64(): bigint {
-    return this.#drawn.randomI64();
+    return this.#sources.randomI64();
   }
 
   after(ms: number, fire: () => void): () => void {
     const forget = this.#scope.atEnd(() => stop());
-    const stop = this.#drawn.after(ms, () => {
+    const stop = this.#sources.after(ms, () => {
       forget();
       fire();
     });

@@ -16,24 +16,28 @@ import type { HostcallTable } from './hostcalls/table.ts';
 import type { YieldPoints } from './scheduler.ts';
 import { throwTrap } from './trap.ts';
 
-const ENDED_BEFORE: GuestEnding = { kind: 'trap', message: 'the guest was ended before it started', stack: '' };
+const CANCELLED_BEFORE_START: GuestEnding = {
+  kind: 'trap',
+  message: 'the guest was ended before it started',
+  stack: '',
+};
 
-/** What surrounds one guest on its thread. */
-export interface Surroundings {
+/** What the thread provides to one guest. */
+export interface GuestEnvironment {
   readonly port: ThreadPort;
-  /** Its number on this thread. */
+  /** Number of the guest on this thread. */
   readonly guest: number;
   /** Calls made so far, by row of the table. */
   readonly counts: Float64Array;
-  readonly openOutput: (post: RunningGuest['tellOutput']) => Output;
-  /** What of its replayLog the host has not taken; null: nobody counts. */
+  readonly openOutput: (post: RunningGuest['postOutput']) => Output;
+  /** Back pressure of the journal events; null: none. */
   readonly replayWindow: PostWindow | null;
-  /** Null: it has the thread for itself. */
+  /** Null: the guest has a dedicated thread. */
   readonly scope: CancellationScope | null;
   readonly yieldPoints: YieldPoints;
 }
 
-/** One guest on its thread: everything of it, and nothing of any other. It knows no secret and no file. */
+/** One guest on its thread. Holds all of the guest's state and nothing of any other guest; has no secrets and no files. */
 export class RunningGuest implements CoreGuest, ComponentGuest {
   readonly link: HostLink;
   readonly state: RunningGuestState;
@@ -42,33 +46,37 @@ export class RunningGuest implements CoreGuest, ComponentGuest {
   readonly counts: Float64Array;
   readonly scope: CancellationScope | null;
   readonly yieldPoints: YieldPoints;
-  /** What it has its linear memory in. */
+  /** The guest's linear memories. */
   readonly memories: GuestMemory[] = [];
   readonly #spec: GuestSpec;
   readonly #replayLog: ReplayLog | null;
-  readonly #rest: IdleReporter | null;
+  readonly #idleReporter: IdleReporter | null;
 
-  constructor(spec: GuestSpec, { port, guest, counts, openOutput, replayWindow, scope, yieldPoints }: Surroundings) {
+  constructor(
+    spec: GuestSpec,
+    { port, guest, counts, openOutput, replayWindow, scope, yieldPoints }: GuestEnvironment,
+  ) {
     this.#spec = spec;
     this.scope = scope;
     this.yieldPoints = yieldPoints;
     this.counts = counts;
-    // Chosen once: a guest without a journal does not pay for one.
+    // Decided once, so that a guest without a journal pays nothing for it.
     const replayLog = spec.replay && new ReplayLog(spec.replay, replayWindow, scope === null ? undefined : throwTrap);
     this.#replayLog = replayLog;
-    const drawn = spec.recordedValues === null ? systemSources : new RecordedSources(spec.recordedValues);
-    const sources: DeterministicSources = replayLog ?? (scope === null ? drawn : new CancellableSources(scope, drawn));
+    const values = spec.recordedValues === null ? systemSources : new RecordedSources(spec.recordedValues);
+    const sources: DeterministicSources =
+      replayLog ?? (scope === null ? values : new CancellableSources(scope, values));
     this.table = replayLog === null ? hostcalls : recordedCalls(hostcalls, replayLog);
     const wait = new WaitPoint(this.mark);
     this.link = new HostLink(port, guest, wait, replayLog);
-    this.output = openOutput((stream, chunk) => this.tellOutput(stream, chunk));
+    this.output = openOutput((stream, chunk) => this.postOutput(stream, chunk));
     const afterMs = spec.replay?.reportTimersMs ?? null;
-    const rest =
+    const idleReporter =
       replayLog === null || afterMs === null ? null : new IdleReporter({ replayLog, wait, link: this.link, afterMs });
-    this.#rest = rest;
-    if (rest !== null) scope?.atEnd(() => rest.close());
-    this.state = new RunningGuestState(spec, this.output, wait, this.link, sources, rest);
-    // It looks at the clock when it is made, which a replayLog has always had first.
+    this.#idleReporter = idleReporter;
+    if (idleReporter !== null) scope?.atEnd(() => idleReporter.close());
+    this.state = new RunningGuestState(spec, this.output, wait, this.link, sources, idleReporter);
+    // Created eagerly: its clock read has always been the first event of a journal.
     if (replayLog !== null) void this.state.log;
   }
 
@@ -80,14 +88,14 @@ export class RunningGuest implements CoreGuest, ComponentGuest {
     return this.#spec.env;
   }
 
-  /** The table for a binding that gets its texts as they are. */
+  /** The table for a binding that receives texts as JavaScript strings. */
   get textTable(): HostcallTable {
     return this.#replayLog === null ? this.table : recordedTexts(this.table, this.#replayLog);
   }
 
   get mark(): (() => void) | null {
     const replayLog = this.#replayLog;
-    return replayLog === null ? null : () => replayLog.marks();
+    return replayLog === null ? null : () => replayLog.step();
   }
 
   newMemory(): GuestMemory {
@@ -96,16 +104,16 @@ export class RunningGuest implements CoreGuest, ComponentGuest {
     return memory;
   }
 
-  tellOutput(stream: StandardStream, chunk: Uint8Array<ArrayBuffer>): void {
-    this.link.tell(0, ['output', stream, chunk], [chunk.buffer]);
+  postOutput(stream: StandardStream, chunk: Uint8Array<ArrayBuffer>): void {
+    this.link.send(0, ['output', stream, chunk], [chunk.buffer]);
   }
 
-  /** From its start to its end, which the host is told of. */
+  /** Runs the guest to its end and reports that to the host. */
   async run(start: GuestStart): Promise<void> {
-    // Not amid the messages of the thread: those that are taken after a guest's first steps, and before it has its turn
-    // to wait, would reach it between two places of its replayLog.
+    // Not while the thread takes a batch of messages: messages that follow in the batch would otherwise reach the guest
+    // between two positions of its replay log.
     await null;
-    this.#ended(this.scope?.begins() === false ? ENDED_BEFORE : await this.#live(start));
+    this.#ended(this.scope?.start() === false ? CANCELLED_BEFORE_START : await this.#live(start));
   }
 
   readStdin(maxBytes: number): Promise<Uint8Array> {
@@ -121,19 +129,19 @@ export class RunningGuest implements CoreGuest, ComponentGuest {
   #ended(ending: GuestEnding): void {
     this.scope?.close();
     this.#replayLog?.close();
-    this.#rest?.close();
-    this.link.tell(0, ['ended', { ending, droppedLogLines: this.state.droppedLogLines }]);
+    this.#idleReporter?.close();
+    this.link.send(0, ['ended', { ending, droppedLogLines: this.state.droppedLogLines }]);
     this.link.close();
   }
 
   #requestStdin(maxBytes: number, receive: (chunk: Uint8Array) => void): void {
     const call = this.link.call(['stdin', maxBytes], (reply) => {
-      this.link.forget(call);
+      this.link.unlisten(call);
       receive(reply[0] === 'stdin' && reply[1] ? reply[1] : new Uint8Array());
     });
   }
 
-  /** Loaded only for a component: a core module starts sooner without it. */
+  /** The component code is loaded on demand, so that core modules start sooner. */
   async #runComponent(component: ComponentStart): Promise<GuestEnding> {
     const { runComponent } = await import('./component/instance.ts');
     const stdin = {

@@ -4,15 +4,62 @@ import type { CancellationScope } from './cancellation-scope.ts';
 import type { Output } from './hostcalls/output.ts';
 import { throwTrap, trapGuest } from './trap.ts';
 
-/** Of `limits.turn_ms`, what a guest may compute where it cannot be suspended: then it traps, before its thread is ended. */
+/** Share of `limits.turn_ms` that a guest may compute where it cannot be suspended; then it traps, before its thread is terminated. */
 const UNSUSPENDED_SHARE = 0.5;
 
-/** What a module imports that gives way. */
+/**
+ * Queue of preempted guests on a shared thread. One guest resumes per tick of the event loop, so that messages and timers
+ * of the others are never more than one tick away, however many guests compute.
+ */
+export class ThreadScheduler {
+  /** Shared with the preemption clock, which sets its `yieldRequested` word. */
+  readonly memory: WebAssembly.Memory;
+  readonly #words: Int32Array;
+  readonly #queue: (() => void)[] = [];
+  #isScheduled = false;
+
+  constructor(memory: WebAssembly.Memory) {
+    this.memory = memory;
+    this.#words = new Int32Array(memory.buffer);
+  }
+
+  /** Records which guest runs now, for the host. */
+  running(guest: number): void {
+    Atomics.store(this.#words, preemptionWords.holder, guest);
+  }
+
+  /** Starts a new time slice. */
+  startSlice(): void {
+    Atomics.store(this.#words, preemptionWords.yieldRequested, 0);
+  }
+
+  /** Resolves when the caller is first in the queue. */
+  next(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#queue.push(resolve);
+      this.#schedule();
+    });
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      const first = this.#queue.shift();
+      if (this.#queue.length > 0) this.#schedule();
+      this.startSlice();
+      first?.();
+    });
+  }
+}
+
+/** Supplies what an instrumented module imports for its yield points. */
 export interface YieldPoints {
   imports(memory: MemoryPages | null): Record<string, unknown>;
 }
 
-/** For a guest that shares its thread with nobody: nobody ever asks it to. */
+/** For a guest with a dedicated thread, which is never preempted. */
 export const noYieldPoints: YieldPoints = {
   imports: (memory) => ({
     [preemptionImports.tick]: () => {},
@@ -24,61 +71,58 @@ export const noYieldPoints: YieldPoints = {
 const ownMemory = (memory: MemoryPages | null): Record<string, unknown> =>
   memory === null ? {} : { [preemptionImports.memory]: new WebAssembly.Memory({ ...memory }) };
 
-/** What a guest may have to wait for at its turn. */
-export type Room = Pick<Output, 'room'>;
-
-/** How one guest of many gives way. */
+/** Yield points of one guest on a shared thread. */
 export class GuestYieldPoints implements YieldPoints {
-  readonly #thread: ThreadScheduler;
+  readonly #scheduler: ThreadScheduler;
   readonly #guest: number;
   readonly #scope: CancellationScope;
-  readonly #rooms: readonly Room[];
+  readonly #buffers: readonly Pick<Output, 'room'>[];
   readonly #turnMs: number;
-  /** Since when it is asked to wait for its turn. It goes on all the same where it cannot be suspended. */
-  #waitsSince: number | null = null;
+  /** Since when the guest should yield; it keeps running where it cannot be suspended. Null: it need not yield. */
+  #yieldingSince: number | null = null;
 
+  /** `buffers`: posted data; the guest also waits at a yield point until the host has acknowledged enough of it. */
   constructor(
-    thread: ThreadScheduler,
+    scheduler: ThreadScheduler,
     guest: number,
     scope: CancellationScope,
-    rooms: readonly Room[],
+    buffers: readonly Pick<Output, 'room'>[],
     turnMs: number,
   ) {
-    this.#thread = thread;
+    this.#scheduler = scheduler;
     this.#guest = guest;
     this.#scope = scope;
-    this.#rooms = rooms;
+    this.#buffers = buffers;
     this.#turnMs = turnMs;
   }
 
   imports(memory: MemoryPages | null): Record<string, unknown> {
     return {
       [preemptionImports.tick]: new WebAssembly.Suspending(() => this.#tick()),
-      [preemptionImports.turns]: this.#thread.memory,
+      [preemptionImports.turns]: this.#scheduler.memory,
       ...ownMemory(memory),
     };
   }
 
   #tick(): Promise<void> | undefined {
     if (this.#scope.ended) throwTrap();
-    this.#thread.holds(this.#guest);
-    this.#thread.begin();
-    if (this.#waitsSince !== null) return this.#goesOnAnyway(this.#waitsSince);
-    this.#waitsSince = performance.now();
-    const turn = this.#scope.hold(this.#wait());
-    // Where it cannot be suspended nobody takes the promise, and the guest's end rejects it.
+    this.#scheduler.running(this.#guest);
+    this.#scheduler.startSlice();
+    if (this.#yieldingSince !== null) return this.#continueUnsuspended(this.#yieldingSince);
+    this.#yieldingSince = performance.now();
+    const turn = this.#scope.guard(this.#yield());
+    // Where the guest cannot be suspended the engine drops the promise, which cancellation would reject unhandled.
     if (turn instanceof Promise) turn.catch(() => {});
     return turn as Promise<void>;
   }
 
-  /** Also until the host has taken enough of what it wrote. */
-  async #wait(): Promise<void> {
-    for (const posted of this.#rooms) await posted.room?.();
-    await this.#thread.next();
-    this.#waitsSince = null;
+  async #yield(): Promise<void> {
+    for (const buffer of this.#buffers) await buffer.room?.();
+    await this.#scheduler.next();
+    this.#yieldingSince = null;
   }
 
-  #goesOnAnyway(since: number): undefined {
+  #continueUnsuspended(since: number): undefined {
     const boundMs = this.#turnMs * UNSUSPENDED_SHARE;
     if (performance.now() - since > boundMs) {
       trapGuest(
@@ -86,52 +130,5 @@ export class GuestYieldPoints implements YieldPoints {
       );
     }
     return undefined;
-  }
-}
-
-/**
- * The line of guests that gave way. One goes on in each turn of the event loop, so that messages and timers of the others
- * are never more than one turn away, however many compute.
- */
-export class ThreadScheduler {
-  /** What a guest looks at: a clock says there that it is time. */
-  readonly memory: WebAssembly.Memory;
-  readonly #words: Int32Array;
-  readonly #line: (() => void)[] = [];
-  #isScheduled = false;
-
-  constructor(memory: WebAssembly.Memory) {
-    this.memory = memory;
-    this.#words = new Int32Array(memory.buffer);
-  }
-
-  /** From now on the thread is this guest's. */
-  holds(guest: number): void {
-    Atomics.store(this.#words, preemptionWords.holder, guest);
-  }
-
-  /** Whoever looks next need not give way. */
-  begin(): void {
-    Atomics.store(this.#words, preemptionWords.yieldPoints, 0);
-  }
-
-  /** Resolves when it is this one's turn again. */
-  next(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#line.push(resolve);
-      this.#schedule();
-    });
-  }
-
-  #schedule(): void {
-    if (this.#isScheduled) return;
-    this.#isScheduled = true;
-    setImmediate(() => {
-      this.#isScheduled = false;
-      const first = this.#line.shift();
-      if (this.#line.length > 0) this.#schedule();
-      this.begin();
-      first?.();
-    });
   }
 }

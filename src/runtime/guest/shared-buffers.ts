@@ -1,134 +1,128 @@
 import type { PostWindow } from '../durable/guest/replay-log.ts';
 import { MAX_BUFFERED_POSTS, MAX_OUTPUT_CHUNK, POST_WINDOW, type StandardStream } from '../port/guest-spec.ts';
-import type { Output } from './hostcalls/output.ts';
+import type { Output, PostOutput } from './hostcalls/output.ts';
 import { trapGuest } from './trap.ts';
 
-type Chunk = Uint8Array<ArrayBuffer>;
-
-/** Who tells the host what was written. */
-export interface OutputPoster {
-  tellOutput(stream: StandardStream, chunk: Chunk): void;
-}
-
-interface Line {
-  /** Bytes that the host has not taken. */
-  underway: number;
-  readonly waiting: Chunk[];
-}
-
-/**
- * Output of one guest of many: what the host has no room for is kept here, and the guest waits at the next place where it
- * can, for its thread must not.
+/*
+ * Back pressure of one guest on a shared thread. The thread must not wait, so the guest waits instead, at its next write
+ * or yield point (`room`), until the host has acknowledged enough.
  */
-export class BufferedOutput implements Output {
-  readonly #teller: OutputPoster;
-  /** Made at the first write: most guests that wait have written nothing. */
-  readonly #lines: Record<StandardStream, Line | null> = { stdout: null, stderr: null };
-  #owed = 0;
-  #paid: { readonly promise: Promise<void>; readonly resolve: () => void } | null = null;
 
-  constructor(teller: OutputPoster) {
-    this.#teller = teller;
+/** Lets the guest wait for room. */
+class Gate {
+  #open: { readonly promise: Promise<void>; readonly resolve: () => void } | null = null;
+
+  wait(): Promise<void> {
+    this.#open ??= Promise.withResolvers<void>();
+    return this.#open.promise;
+  }
+
+  open(): void {
+    this.#open?.resolve();
+    this.#open = null;
+  }
+}
+
+interface StreamBuffer {
+  /** Posted bytes that the host has not acknowledged. */
+  unacknowledged: number;
+  readonly chunks: Uint8Array<ArrayBuffer>[];
+}
+
+/** Output of the guest: posted within the window of each stream, buffered beyond it. */
+export class BufferedOutput implements Output {
+  readonly #post: PostOutput;
+  readonly #gate = new Gate();
+  /** Created on first write: most waiting guests have written nothing. */
+  readonly #streams: Record<StandardStream, StreamBuffer | null> = { stdout: null, stderr: null };
+  #bufferedBytes = 0;
+
+  constructor(post: PostOutput) {
+    this.#post = post;
   }
 
   write(stream: StandardStream, bytes: Uint8Array): boolean {
-    if (this.#owed + bytes.byteLength > MAX_BUFFERED_POSTS)
+    if (this.#bufferedBytes + bytes.byteLength > MAX_BUFFERED_POSTS)
       trapGuest('the guest writes output without yielding, faster than the output is read');
+    const buffer = this.#buffer(stream);
     for (let at = 0; at < bytes.byteLength; at += MAX_OUTPUT_CHUNK) {
-      // A copy: the guest writes on into the memory that this is a view of.
-      const chunk = new Uint8Array(bytes.subarray(at, at + MAX_OUTPUT_CHUNK));
-      const line = this.#line(stream);
-      if (line.waiting.length === 0 && line.underway + chunk.byteLength <= POST_WINDOW) this.#send(stream, chunk);
+      const chunk = new Uint8Array(bytes.subarray(at, at + MAX_OUTPUT_CHUNK)); // a copy: this is a view of guest memory
+      const fits = buffer.unacknowledged + chunk.byteLength <= POST_WINDOW;
+      if (buffer.chunks.length === 0 && fits) this.#send(stream, buffer, chunk);
       else {
-        line.waiting.push(chunk);
-        this.#owed += chunk.byteLength;
+        buffer.chunks.push(chunk);
+        this.#bufferedBytes += chunk.byteLength;
       }
     }
     return true;
   }
 
   room(): Promise<void> | null {
-    if (this.#owed === 0) return null;
-    this.#paid ??= Promise.withResolvers<void>();
-    return this.#paid.promise;
+    return this.#bufferedBytes === 0 ? null : this.#gate.wait();
   }
 
-  /** The host has taken so much. */
-  taken(stream: StandardStream, bytes: number): void {
-    const line = this.#line(stream);
-    line.underway -= bytes;
-    for (let next = line.waiting[0]; next; next = line.waiting[0]) {
-      if (line.underway + next.byteLength > POST_WINDOW) break;
-      this.#sendWaiting(stream, line);
+  acknowledged(stream: StandardStream, bytes: number): void {
+    const buffer = this.#buffer(stream);
+    buffer.unacknowledged -= bytes;
+    for (let next = buffer.chunks[0]; next; next = buffer.chunks[0]) {
+      if (buffer.unacknowledged + next.byteLength > POST_WINDOW) break;
+      this.#sendFirst(stream, buffer);
     }
-    if (this.#owed === 0) this.#resume();
+    if (this.#bufferedBytes === 0) this.#gate.open();
   }
 
-  /** The guest has ended: the host gets the rest, whether or not it has room. */
+  /** The guest has ended: posts the rest, whatever the window. */
   flush(): void {
     for (const stream of ['stdout', 'stderr'] as const) {
-      const line = this.#lines[stream];
-      while (line !== null && line.waiting.length > 0) this.#sendWaiting(stream, line);
+      const buffer = this.#streams[stream];
+      while (buffer !== null && buffer.chunks.length > 0) this.#sendFirst(stream, buffer);
     }
-    this.#resume();
+    this.#gate.open();
   }
 
-  #line(stream: StandardStream): Line {
-    const known = this.#lines[stream] ?? { underway: 0, waiting: [] };
-    this.#lines[stream] = known;
-    return known;
+  #buffer(stream: StandardStream): StreamBuffer {
+    this.#streams[stream] ??= { unacknowledged: 0, chunks: [] };
+    return this.#streams[stream];
   }
 
-  #sendWaiting(stream: StandardStream, line: Line): void {
-    const chunk = line.waiting.shift();
+  #sendFirst(stream: StandardStream, buffer: StreamBuffer): void {
+    const chunk = buffer.chunks.shift();
     if (chunk === undefined) return;
-    this.#owed -= chunk.byteLength;
-    this.#send(stream, chunk);
+    this.#bufferedBytes -= chunk.byteLength;
+    this.#send(stream, buffer, chunk);
   }
 
-  #send(stream: StandardStream, chunk: Chunk): void {
-    this.#line(stream).underway += chunk.byteLength;
-    this.#teller.tellOutput(stream, chunk);
-  }
-
-  #resume(): void {
-    this.#paid?.resolve();
-    this.#paid = null;
+  #send(stream: StandardStream, buffer: StreamBuffer, chunk: Uint8Array<ArrayBuffer>): void {
+    buffer.unacknowledged += chunk.byteLength;
+    this.#post(stream, chunk);
   }
 }
 
-/**
- * What of the replayLog of one guest of many the host has not taken. It is posted all the same, and the guest waits at its
- * next turn, for its thread must not.
- */
+/** Journal events of the guest: always posted, and counted until the host acknowledges them. */
 export class ReplayLogWindow implements PostWindow {
-  #underway = 0;
-  #taken: { readonly promise: Promise<void>; readonly resolve: () => void } | null = null;
+  readonly #gate = new Gate();
+  #unacknowledged = 0;
 
   waitFor(chars: number): void {
-    if (this.#underway === 0 || this.#underway + chars <= POST_WINDOW + MAX_BUFFERED_POSTS) return;
+    if (this.#unacknowledged === 0 || this.#unacknowledged + chars <= POST_WINDOW + MAX_BUFFERED_POSTS) return;
     trapGuest('the guest reads clocks and random values without yielding, faster than its journal is written');
   }
 
   add(chars: number): void {
-    this.#underway += chars;
+    this.#unacknowledged += chars;
   }
 
   room(): Promise<void> | null {
-    if (this.#underway <= POST_WINDOW) return null;
-    this.#taken ??= Promise.withResolvers<void>();
-    return this.#taken.promise;
+    return this.#unacknowledged <= POST_WINDOW ? null : this.#gate.wait();
   }
 
-  /** The host has taken so much. */
-  taken(chars: number): void {
-    this.#underway -= chars;
-    if (this.#underway <= POST_WINDOW) this.close();
+  acknowledged(chars: number): void {
+    this.#unacknowledged -= chars;
+    if (this.#unacknowledged <= POST_WINDOW) this.#gate.open();
   }
 
-  /** Nothing waits any more. */
+  /** The guest has ended. */
   close(): void {
-    this.#taken?.resolve();
-    this.#taken = null;
+    this.#gate.open();
   }
 }

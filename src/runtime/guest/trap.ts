@@ -9,8 +9,8 @@ const bytes = Uint8Array.from([
 let trap: WebAssembly.GuestFunction | undefined;
 
 /**
- * Throws a real WebAssembly trap. A guest's `catch_all` swallows any error of ours that passes through it, but never a
- * trap: this is how a guest is made to end.
+ * Throws a real WebAssembly trap, which is how a guest is ended. A guest's `catch_all` can swallow any JavaScript error
+ * that passes through it, but never a trap.
  */
 export function throwTrap(): never {
   trap ??= new WebAssembly.Instance(new WebAssembly.Module(bytes)).exports.trap as WebAssembly.GuestFunction;
@@ -18,7 +18,7 @@ export function throwTrap(): never {
   throw new Error('unreachable was reached');
 }
 
-/** The same for what the guest did wrong, in words for its author and without the frame of our own. */
+/** Traps with a message for the guest's author, without the stack frame of this module. */
 export function trapGuest(message: string): never {
   try {
     throwTrap();
@@ -34,7 +34,7 @@ const SUSPENDED_IN_START =
   'a blocking hostcall was made inside the start section of the module, where the guest cannot be suspended; ' +
   'move the call into _start or run (AssemblyScript: build with --exportStart _initialize)';
 
-/** What ended the guest, with the frames of the guest alone: ours mean nothing to its author. */
+/** How the guest ended, with its own stack frames only: those of the host mean nothing to its author. */
 export function describeTrap(error: unknown): GuestEnding {
   if (error instanceof WebAssembly.LinkError) return { kind: 'load_failed', message: error.message };
   const stack = error instanceof Error ? (error.stack ?? '') : '';

@@ -7,29 +7,30 @@ import { RunningGuest } from './running-guest.ts';
 import { noYieldPoints } from './scheduler.ts';
 import { SharedThread } from './shared-thread.ts';
 
-// A thread that runs guests, ended by the host at any moment.
+// Entry of a guest thread, dedicated or shared. The host may terminate it at any moment.
 const toHost = workerData as MessagePort;
 toHost.once('message', ({ guest, shared }: ThreadSpec) => {
   const port = new ThreadPort(toHost);
-  if (guest !== null) runAlone(port, guest);
+  if (guest !== null) runDedicated(port, guest);
   else if (shared !== null) new SharedThread(port, shared);
 });
 
-function runAlone(port: ThreadPort, spec: DedicatedSpec): void {
-  const alone = 0;
+const GUEST = 0;
+
+function runDedicated(port: ThreadPort, spec: DedicatedSpec): void {
   const guest = new RunningGuest(spec, {
     port,
-    guest: alone,
+    guest: GUEST,
     counts: spec.hostcallCounts,
     openOutput: (post) => openOutput(spec, post),
-    replayWindow: spec.underway && new BlockingWindow(spec.underway, 'replayLog'),
+    replayWindow: spec.unacknowledged && new BlockingWindow(spec.unacknowledged, 'journal'),
     scope: null,
     yieldPoints: noYieldPoints,
   });
-  port.attach(alone, {
-    hear(message: HostMessage): void {
-      const [, call, ...word] = message;
-      if (call === 0) void guest.run(word as GuestStart).then(() => port.close());
+  port.attach(GUEST, {
+    receive(message: HostMessage): void {
+      const [, call, ...start] = message;
+      if (call === 0) void guest.run(start as GuestStart).then(() => port.close());
       else guest.link.receive(message);
     },
   });

@@ -1,47 +1,63 @@
-import { COMPUTED_AT, COUNTERS, namedCounts, sharedCounts } from '../guest/binding/hostcall-counts.ts';
-import { COUNTER_GUESTS } from '../port/guest-spec.ts';
+import { calls } from '../abi/calls.ts';
+import { COMPUTED_MS_INDEX, COUNTER_GUESTS, COUNTERS } from '../port/guest-spec.ts';
 
-/** What the guests of one thread count. Each has little, so that many share a memory: one of its own would cost more. */
+type Counters = Float64Array<SharedArrayBuffer>;
+
+/** Counters of so many guests, in memory that host and guest thread share. */
+export const newCounters = (guests: number): Counters =>
+  new Float64Array(new SharedArrayBuffer(guests * COUNTERS * Float64Array.BYTES_PER_ELEMENT));
+
+/** Hostcalls by name. The counting thread runs untrusted code, so values that cannot be a count are left out. */
+export function namedCounts(counts: Float64Array): Record<string, number> {
+  const named: Record<string, number> = {};
+  for (const [index, { name }] of calls.entries()) {
+    const count = counts[index] as number;
+    if (count > 0 && Number.isSafeInteger(count)) named[name] = count;
+  }
+  return named;
+}
+
+/** Counters of the guests of one shared thread, in blocks of memory: a SharedArrayBuffer per guest would cost more. */
 export class GuestCounters {
-  readonly #share: (block: number, counters: Float64Array<SharedArrayBuffer>) => void;
-  readonly #blocks: Float64Array<SharedArrayBuffer>[] = [];
+  readonly #share: (block: number, counters: Counters) => void;
+  readonly #blocks: Counters[] = [];
   #free: number[] = [];
 
-  /** `share`: gives the thread one more. */
-  constructor(share: (block: number, counters: Float64Array<SharedArrayBuffer>) => void) {
+  /** `share` gives the thread another block. */
+  constructor(share: (block: number, counters: Counters) => void) {
     this.#share = share;
   }
 
-  /** A place for a guest's, all 0. */
+  /** Reserves zeroed counters; returns their index. */
   take(): number {
-    const place = this.#free.pop() ?? this.#more();
-    this.#of(place).fill(0);
-    return place;
+    const index = this.#free.pop() ?? this.#addBlock();
+    this.#of(index).fill(0);
+    return index;
   }
 
-  /** Precondition: the guest counts no more. */
-  give(place: number): void {
-    this.#free.push(place);
+  /** Precondition: the guest has ended. */
+  give(index: number): void {
+    this.#free.push(index);
   }
 
-  hostcalls(place: number): Record<string, number> {
-    return namedCounts(this.#of(place));
+  hostcalls(index: number): Record<string, number> {
+    return namedCounts(this.#of(index));
   }
 
-  /** Null: the thread told what cannot be. */
-  computedMs(place: number): number | null {
-    const computed = this.#of(place)[COMPUTED_AT] as number;
+  /** Null: the thread wrote an impossible value. */
+  computedMs(index: number): number | null {
+    const computed = this.#of(index)[COMPUTED_MS_INDEX] as number;
     return computed >= 0 ? computed : null;
   }
 
-  #of(place: number): Float64Array {
-    const block = this.#blocks[Math.floor(place / COUNTER_GUESTS)] as Float64Array;
-    const at = (place % COUNTER_GUESTS) * COUNTERS;
+  #of(index: number): Float64Array {
+    const block = this.#blocks[Math.floor(index / COUNTER_GUESTS)] as Float64Array;
+    const at = (index % COUNTER_GUESTS) * COUNTERS;
     return block.subarray(at, at + COUNTERS);
   }
 
-  #more(): number {
-    const counters = sharedCounts(COUNTER_GUESTS);
+  #addBlock(): number {
+    const counters = newCounters(COUNTER_GUESTS);
     const block = this.#blocks.push(counters) - 1;
     this.#share(block, counters);
     const first = block * COUNTER_GUESTS;

@@ -10,51 +10,45 @@ import {
 } from '../port/port.ts';
 
 /**
- * Messages that are taken in one go: an event for each would cost more than most of them, and a guest that goes on
- * posting must not keep this thread from its timers and from other guests.
+ * Messages taken per event: an event for each would cost more than most of them, and a guest that keeps posting must not
+ * starve this thread's timers and its other guests.
  */
-export const MAX_AT_ONCE = 256;
+const MAX_TAKEN = 256;
+/** Replies posted together at most: the guest thread works on these while the host makes others. */
+const MAX_BATCHED = 64;
 
-/** The host thread's end of the port to a guest. */
+export interface GuestPortListener {
+  /** Whatever this throws counts as a violation by the guest thread. */
+  readonly receive: (message: GuestMessage) => void;
+  /** Takes journal events of one guest, before the message they came with; null: the guest has no journal. */
+  readonly recordEvents: ((guest: number, events: string) => void) | null;
+  /** The guest thread sent something that the protocol does not allow. */
+  readonly violated: (why: string) => void;
+}
+
+/** Host end of the port to one guest thread, dedicated or shared. Every message is validated like network input. */
 export class GuestPort {
   readonly #port: MessagePort;
-  readonly #guest: number;
-  #receive: (message: GuestMessage) => void = () => {};
-  #violated: (why: string) => void = () => {};
-  #onEvents: ((events: string) => void) | null = null;
-  /** Replies that were given in one breath. */
-  #gathered: HostMessage[] = [];
-
   readonly #closed: Promise<void>;
+  #listener: GuestPortListener = { receive: () => {}, recordEvents: null, violated: () => {} };
+  #batch: HostMessage[] = [];
 
-  constructor(port: MessagePort, guest: number) {
+  constructor(port: MessagePort) {
     this.#port = port;
-    this.#guest = guest;
     this.#closed = new Promise((resolve) => port.once('close', resolve));
   }
 
-  /** `violated` is told what the guest's thread said that it must not, and why it cannot be read. */
-  listen(receive: (message: GuestMessage) => void, violated: (why: string) => void): void {
-    this.#receive = receive;
-    this.#violated = violated;
-    this.#port.on('messageerror', () => violated('a message of the guest thread cannot be deserialized'));
+  listen(listener: GuestPortListener): void {
+    this.#listener = listener;
+    this.#port.on('messageerror', () => listener.violated('a message of the guest thread cannot be deserialized'));
     this.#port.on('message', (raw: unknown) => {
       this.#take(raw);
-      this.#takeArrived(MAX_AT_ONCE);
+      this.takeArrived(MAX_TAKEN);
     });
   }
 
-  /** `onEvents` takes what the guest's replayLog has written, before the message that it came with. */
-  listenToEvents(onEvents: (events: string) => void): void {
-    this.#onEvents = onEvents;
-  }
-
-  /** Takes all that has arrived. Precondition: the guest's thread has ended, or nothing else is to happen before. */
-  drain(): void {
-    this.#takeArrived(Number.POSITIVE_INFINITY);
-  }
-
-  #takeArrived(most: number): void {
+  /** Takes messages that have arrived, synchronously. */
+  takeArrived(most = Number.POSITIVE_INFINITY): void {
     for (let left = most; left > 0; left--) {
       const next = receiveMessageOnPort(this.#port);
       if (next === undefined) return;
@@ -63,43 +57,61 @@ export class GuestPort {
   }
 
   /**
-   * What is given in one breath goes together, at the end of it and before anything else happens in this thread: every
-   * message may have to wake the guest's thread.
+   * Posts a reply. Replies of one macrotask are batched and posted in its microtasks, because each message may have to
+   * wake the guest thread.
    */
-  reply(call: number, reply: HostReply): void {
-    if (this.#gathered.push([this.#guest, call, ...reply]) === 1) queueMicrotask(this.#postGathered);
+  post(guest: number, call: number, reply: HostReply): void {
+    const batched = this.#batch.push([guest, call, ...reply]);
+    if (batched === 1) queueMicrotask(this.#flush);
+    else if (batched >= MAX_BATCHED) this.#flush();
   }
 
-  readonly #postGathered = (): void => {
-    const gathered = this.#gathered;
-    this.#gathered = [];
-    if (gathered.length > 1) this.#port.postMessage([gathered]);
-    else if (gathered.length === 1) this.#port.postMessage(gathered[0]);
-  };
+  /** Whether this port keeps the process alive. */
+  keepAlive(keep: boolean): void {
+    if (keep) this.#port.ref();
+    else this.#port.unref();
+  }
 
-  /** Takes what is left; afterwards nothing of the port is there any more. */
+  /** Takes what has arrived, then closes the port. Precondition: the thread has ended, or sends nothing more. */
   close(): Promise<void> {
-    this.drain();
-    this.#postGathered();
+    this.takeArrived();
+    this.#flush();
     this.#port.close();
     return this.#closed;
   }
 
-  #takeEvents(raw: unknown, onEvents: (events: string) => void): unknown {
-    if (!Array.isArray(raw) || raw.length !== 2) return raw;
-    const [events, message] = raw as unknown[];
-    if (!isEventsText(events)) throw new PortViolation('malformed journal events');
-    onEvents(events);
-    return message;
-  }
+  readonly #flush = (): void => {
+    const batch = this.#batch;
+    this.#batch = [];
+    if (batch.length > 1) this.#port.postMessage([batch]);
+    else if (batch.length === 1) this.#port.postMessage(batch[0]);
+  };
 
   #take(raw: unknown): void {
+    const { receive, recordEvents, violated } = this.#listener;
     try {
-      const posted = this.#onEvents === null ? raw : this.#takeEvents(raw, this.#onEvents);
-      if (!isBatch(posted)) this.#receive(parseGuestMessage(posted));
-      else for (const message of posted[0]) this.#receive(parseGuestMessage(message));
+      if (recordEvents !== null && hasEvents(raw)) this.#takeWithEvents(raw[0], raw[1], recordEvents);
+      else for (const message of messagesIn(raw)) receive(parseGuestMessage(message));
     } catch (error) {
-      this.#violated((error as Error).message);
+      violated((error as Error).message);
+    }
+  }
+
+  /** Journal events and the messages posted with them belong to the same guest. */
+  #takeWithEvents(events: string, posted: unknown, record: (guest: number, events: string) => void): void {
+    if (!isEventsText(events)) throw new PortViolation('malformed journal events');
+    let owner: number | null = null;
+    for (const raw of messagesIn(posted)) {
+      const message = parseGuestMessage(raw);
+      if (owner === null) record(message[0], events);
+      else if (message[0] !== owner) throw new PortViolation('journal events of one guest with messages of another');
+      owner = message[0];
+      this.#listener.receive(message);
     }
   }
 }
+
+const hasEvents = (raw: unknown): raw is [events: string, posted: unknown] =>
+  Array.isArray(raw) && raw.length === 2 && typeof raw[0] === 'string';
+
+const messagesIn = (posted: unknown): readonly unknown[] => (isBatch(posted) ? posted[0] : [posted]);

@@ -1,39 +1,40 @@
-import { namedCounts, sharedCounts } from '../guest/binding/hostcall-counts.ts';
 import type { DedicatedSpec, GuestSpec } from '../port/guest-spec.ts';
 import type { GuestMessage, GuestStart, HostReply } from '../port/port.ts';
 import type { Prepared } from '../wasm/prepare.ts';
+import { namedCounts, newCounters } from './guest-counters.ts';
 import { GuestPort } from './guest-port.ts';
 import { type GuestWorker, ownWorker, threadFailure } from './guest-worker.ts';
 import type { GuestLoss, Isolation } from './run-result.ts';
 
 export interface SlotListener {
-  /** Whatever it throws is taken for a fault of the thread. */
+  /** Whatever this throws counts as a fault of the guest thread. */
   receive(message: GuestMessage): void;
-  /** Takes what the guest's replayLog has written, before the message that it came with; null: it has none. */
-  readonly onEvents: ((events: string) => void) | null;
+  /** Takes journal events of the guest, before the message they came with; null: the guest has no journal. */
+  readonly recordEvents: ((events: string) => void) | null;
+  /** The guest ended without a report of its own. */
   lost(loss: GuestLoss): void;
 }
 
-/** What a guest is started with, on whichever thread it gets. */
+/** The start parameters of a guest, for either kind of thread. */
 export interface GuestSpecSource {
   spec(): GuestSpec;
   dedicatedSpec(): Omit<DedicatedSpec, 'hostcallCounts'>;
 }
 
-/** A guest's place on a thread, as its run uses it. */
+/** A guest's slot on a thread, as its run uses it. */
 export interface GuestSlot {
-  /** Known for good when the guest has started. */
+  /** Final once the guest has started. */
   readonly isolation: Isolation;
   listen(listener: SlotListener): void;
-  /** @throws whatever keeps the guest from being placed */
+  /** @throws the error that kept the guest from getting a thread */
   start(prepared: Prepared): Promise<void>;
-  /** The calls that the guest has made so far, by name. */
+  /** Hostcalls made so far, by name. */
   hostcalls(): Record<string, number>;
-  /** What the guest has computed so far; null: nobody can tell. */
+  /** Milliseconds that the guest has computed; null: unknown. */
   computedMs(): Promise<number | null>;
-  /** What is given in one breath goes together. */
+  /** Sends a reply; replies of one macrotask are batched. */
   reply(call: number, reply: HostReply): void;
-  /** Ends the guest if it has not ended; afterwards nothing of it is on a thread, and all that it said was heard. */
+  /** Ends the guest if it still runs. Resolves when all its messages were received and its thread runs nothing of it. */
   leave(): Promise<void>;
 }
 
@@ -48,38 +49,39 @@ export function startMessage(prepared: Prepared): GuestStart {
 
 const GUEST = 0;
 
-/** A thread for one guest. It boots at once, while the module compiles. */
+/** A thread for one guest. It boots while the module compiles. */
 export class DedicatedThread implements GuestSlot {
   readonly isolation: Isolation;
   readonly #thread: GuestWorker;
   readonly #port: GuestPort;
-  readonly #counts = sharedCounts();
+  readonly #counts = newCounters(1);
 
   constructor(guest: GuestSpecSource, why: string | null = null) {
     this.isolation = { kind: 'thread', why };
     this.#thread = ownWorker({ ...guest.dedicatedSpec(), hostcallCounts: this.#counts });
-    this.#port = new GuestPort(this.#thread.port, GUEST);
+    this.#port = new GuestPort(this.#thread.port);
   }
 
   listen(listener: SlotListener): void {
     void this.#thread.exited.then(() => {
-      this.#port.drain();
+      this.#port.takeArrived();
       listener.lost({ reason: 'internal', message: 'the guest thread exited unexpectedly' });
     });
     void this.#thread.failed.then((error) => listener.lost(threadFailure(error)));
-    if (listener.onEvents !== null) this.#port.listenToEvents(listener.onEvents);
-    this.#port.listen(
-      (message) => listener.receive(message),
-      (message) => listener.lost({ reason: 'internal', message }),
-    );
+    const { recordEvents } = listener;
+    this.#port.listen({
+      receive: (message) => listener.receive(message),
+      recordEvents: recordEvents && ((_, events) => recordEvents(events)),
+      violated: (message) => listener.lost({ reason: 'internal', message }),
+    });
   }
 
   async start(prepared: Prepared): Promise<void> {
-    this.#port.reply(0, startMessage(prepared));
+    this.#port.post(GUEST, 0, startMessage(prepared));
   }
 
   reply(call: number, reply: HostReply): void {
-    this.#port.reply(call, reply);
+    this.#port.post(GUEST, call, reply);
   }
 
   hostcalls(): Record<string, number> {
@@ -87,7 +89,7 @@ export class DedicatedThread implements GuestSlot {
   }
 
   async computedMs(): Promise<number | null> {
-    // An engine that does not tell, or a thread that is gone: then there is nothing to count.
+    // Null if this Node has no cpuUsage, or the thread is gone.
     const used = await this.#thread.worker.cpuUsage?.().catch(() => null);
     return used ? (used.user + used.system) / 1_000 : null;
   }

@@ -1,3 +1,10 @@
+/*
+ * Standard streams of a guest on the host thread: where its output goes, and on-demand reads of its input.
+ *
+ * Output of a guest without a journal on a dedicated thread goes straight to file descriptors. All other output is posted
+ * to the host thread, which writes it here and acknowledges it in batches of ACK_BATCH. A slow Writable delays the
+ * acknowledgement, so the guest waits and the host buffers at most one window per stream.
+ */
 import type { Readable, Writable } from 'node:stream';
 import { ConfigError } from '../../config/config-error.ts';
 import { refuseUnknownKeys } from '../../config/option-keys.ts';
@@ -14,12 +21,12 @@ import {
 } from '../port/guest-spec.ts';
 import { PortViolation } from '../port/port.ts';
 
-/** Takes bytes of one stream, at once. */
+/** Takes bytes of one stream, synchronously. */
 export type OutputCallback = (bytes: Uint8Array) => void;
-/** Where one stream goes: a file descriptor of this process, a stream, or a function. */
+/** Destination of one stream: a file descriptor of this process, a stream, or a function. */
 export type OutputTarget = number | Writable | OutputCallback;
 
-/** Where a guest's output goes: each stream its own way, or one function for both. */
+/** Destinations of a guest's output: one for each stream, or one function for both. */
 export type OutputOption =
   | { readonly stdout?: OutputTarget | undefined; readonly stderr?: OutputTarget | undefined }
   | ((stream: StandardStream, bytes: Uint8Array) => void);
@@ -42,7 +49,7 @@ export function compileOutput(given: OutputOption = {}): Readonly<Record<Standar
   return { stdout: given.stdout ?? ownFds.stdout, stderr: given.stderr ?? ownFds.stderr };
 }
 
-/** The same where the guest's thread must not write by itself: the host does, as soon as it is told. */
+/** Targets for output that the host writes on behalf of the guest: file descriptors become functions. */
 export function throughHost(
   targets: Readonly<Record<StandardStream, OutputTarget>>,
 ): Readonly<Record<StandardStream, OutputTarget>> {
@@ -61,48 +68,47 @@ const isWritable = (target: unknown): target is Writable =>
 
 const isDescriptor = (target: OutputTarget): target is number => typeof target === 'number';
 
-/** The host's end of what a guest writes, where it does not go to descriptors. */
+/** Output that a guest posts to the host thread, and its acknowledgement. */
 export class GuestOutput {
   readonly #targets: Readonly<Record<StandardStream, OutputTarget>>;
-  /** Made when something comes: most guests that wait have written nothing. */
+  /** Created on first output: most waiting guests have written nothing. */
   readonly #sinks: Record<StandardStream, Sink | null> = { stdout: null, stderr: null };
-  /** For a guest that waits for room by memory; those on shared threads are told. */
-  #underway: Int32Array<SharedArrayBuffer> | null = null;
-  #untold: Record<PostedKind, number> | null = null;
-  readonly #tell: (what: PostedKind, amount: number) => void;
+  /** Counters on which a guest with a dedicated thread waits; null: the guest is sent a message. */
+  #unacknowledged: Int32Array<SharedArrayBuffer> | null = null;
+  #unacked: Record<PostedKind, number> | null = null;
+  readonly #ack: (what: PostedKind, amount: number) => void;
 
-  /** `tell`: lets a guest on a shared thread know how much was taken. @default nobody needs to know */
+  /** `ack` acknowledges data to a guest on a shared thread. @default nothing is acknowledged by message */
   constructor(
     targets: Readonly<Record<StandardStream, OutputTarget>>,
-    tell: (what: PostedKind, amount: number) => void = () => {},
+    ack: (what: PostedKind, amount: number) => void = () => {},
   ) {
     this.#targets = targets;
-    this.#tell = tell;
+    this.#ack = ack;
   }
 
-  /** For a guest with a thread of its own: which streams go to descriptors, and how it knows that there is room in the others. */
-  spec(): Pick<DedicatedSpec, 'output' | 'underway'> {
+  /** Spec of a guest with a dedicated thread: which streams go to descriptors, and the counters of the posted ones. */
+  spec(): Pick<DedicatedSpec, 'output' | 'unacknowledged'> {
     const fdOf = (target: OutputTarget) => (isDescriptor(target) ? target : null);
     const output = { stdout: fdOf(this.#targets.stdout), stderr: fdOf(this.#targets.stderr) };
-    if (streams.every((stream) => output[stream] !== null)) return { output, underway: null };
-    const underway = new SharedArrayBuffer(WINDOW_BYTES);
-    this.#underway = new Int32Array(underway);
-    return { output, underway };
+    if (streams.every((stream) => output[stream] !== null)) return { output, unacknowledged: null };
+    const unacknowledged = new SharedArrayBuffer(WINDOW_BYTES);
+    this.#unacknowledged = new Int32Array(unacknowledged);
+    return { output, unacknowledged };
   }
 
-  /** The first `skip` bytes go nowhere. @throws PortViolation, and whatever a callback throws */
+  /** Drops the first `skip` bytes. @throws PortViolation, and whatever a callback throws */
   receive(stream: StandardStream, bytes: Uint8Array, skip = 0): void {
     const sink = this.#sink(stream);
     if (skip > 0) sink.skip(skip);
     if (skip < bytes.byteLength) sink.take(bytes.subarray(skip));
   }
 
-  /** So much of the replayLog was taken. */
-  ackReplayLog(chars: number): void {
-    this.#taken('replayLog', chars);
+  ackEvents(chars: number): void {
+    this.#taken('journal', chars);
   }
 
-  /** The guest has ended: what still waits for a slow reader is that stream's to keep. */
+  /** The guest has ended: hands queued output to its streams, which buffer it for slow readers. */
   finish(): void {
     for (const stream of streams) this.#sinks[stream]?.finish();
   }
@@ -118,26 +124,26 @@ export class GuestOutput {
   }
 
   #taken(what: PostedKind, amount: number): void {
-    this.#untold ??= { stdout: 0, stderr: 0, replayLog: 0 };
-    const untold = this.#untold[what] + amount;
-    this.#untold[what] = untold < ACK_BATCH ? untold : 0;
-    if (untold < ACK_BATCH) return;
-    if (this.#underway === null) this.#tell(what, untold);
+    this.#unacked ??= { stdout: 0, stderr: 0, journal: 0 };
+    const amountDue = this.#unacked[what] + amount;
+    this.#unacked[what] = amountDue < ACK_BATCH ? amountDue : 0;
+    if (amountDue < ACK_BATCH) return;
+    if (this.#unacknowledged === null) this.#ack(what, amountDue);
     else {
-      Atomics.sub(this.#underway, windowSlots[what], untold);
-      Atomics.notify(this.#underway, windowSlots[what]);
+      Atomics.sub(this.#unacknowledged, windowSlots[what], amountDue);
+      Atomics.notify(this.#unacknowledged, windowSlots[what]);
     }
   }
 }
 
-/** One stream's way out. The guest is given its room back when the bytes were taken. */
+/** Queue in front of one target. Bytes are acknowledged when the target has taken them. */
 class Sink {
   readonly #target: Writable | OutputCallback;
   readonly #taken: (bytes: number) => void;
   readonly #resume = () => this.#drained();
   #waiting: Uint8Array[] = [];
   #waitingBytes = 0;
-  /** What the stream took, although it has more than it wants. */
+  /** Bytes that the stream accepted beyond its high-water mark; null: the stream has room. */
   #full: number | null = null;
 
   constructor(target: Writable | OutputCallback, taken: (bytes: number) => void) {
@@ -193,7 +199,7 @@ class Sink {
 
   #listen(how: 'on' | 'off'): void {
     if (typeof this.#target === 'function') return;
-    // A stream that is closed takes nothing more: the guest goes on, its output does not.
+    // A closed stream drops output; the guest continues.
     for (const event of ['drain', 'close', 'error']) this.#target[how](event, this.#resume);
   }
 }
@@ -202,13 +208,13 @@ const isOpen = (stream: Writable) => stream.writable && !stream.destroyed;
 
 const EMPTY = new Uint8Array();
 
-/** Reads a stream on demand: nothing is taken from it that the guest did not ask for, beyond one chunk. */
+/** Reads a stream on demand: buffers at most one chunk that the guest did not ask for. */
 export class StdinReader {
   readonly #open: () => Readable | null;
   #stream: Readable | null | undefined;
   #rest: Uint8Array = EMPTY;
 
-  /** `open` is called at the first read: merely touching a process's stdin keeps it alive. */
+  /** `open` is called on first read: merely accessing the process's stdin keeps the process alive. */
   constructor(open: () => Readable | null) {
     this.#open = open;
   }
@@ -230,7 +236,7 @@ export class StdinReader {
   #next(): Promise<Uint8Array> {
     if (this.#stream === undefined) {
       this.#stream = this.#open();
-      this.#stream?.on('error', () => {}); // an end like any other, also while nobody reads
+      this.#stream?.on('error', () => {}); // an error counts as the end of the input, also between reads
     }
     const stream = this.#stream;
     if (!stream) return Promise.resolve(EMPTY);

@@ -1,3 +1,16 @@
+/*
+ * Scheduler of guests on threads that they share.
+ *
+ * `GuestThreads` is the public handle; `GuestScheduler` behind it places guests, and `PooledSlot` is the slot of one guest.
+ *
+ * Invariants
+ * - A thread has guests of one namespace. Every namespace gets a first thread before any gets a second.
+ * - Guests without a thread wait in one queue, at most WAIT_MS; a namespace without room does not block the others.
+ * - A module whose guest blocked a thread is quarantined: its guests get dedicated threads from then on.
+ * - The number of linear memories is bounded for the whole process, because V8 reserves address space for each.
+ *
+ * Everything here runs on the host thread. `SharedGuestThread` owns one worker, its heartbeat and its termination.
+ */
 import { availableParallelism } from 'node:os';
 import { ConfigError } from '../../config/config-error.ts';
 import { refuseUnknownKeys } from '../../config/option-keys.ts';
@@ -10,9 +23,40 @@ import { PreemptionClock } from './preemption-clock.ts';
 import type { Isolation } from './run-result.ts';
 import { type SharedGuest, SharedGuestThread, type ThreadPlacement } from './shared-guest-thread.ts';
 
+const MIN_THREADS = 2;
+const NAMESPACE_THREADS = 32;
+const GUESTS_PER_THREAD = 4000;
+const MEMORY_BYTES_PER_THREAD = 4 * 1024 ** 3;
+/** V8 reserves about 10 GiB of addresses for each memory, whatever its size, and aborts near 16,000 of them. */
+const MAX_MEMORIES = 12_000;
+const MAX_QUEUED = 10_000;
+const WAIT_MS = 1_000;
+/** Beyond this the module that was quarantined first is released. */
+const MAX_QUARANTINED = 10_000;
+
+export interface GuestThreadsOptions {
+  /** Threads that namespaces may have several of. @default as many as the machine has processors, and two */
+  readonly threads?: number | undefined;
+  /** Threads beyond these, for namespaces that have none. @default 32 */
+  readonly namespaceThreads?: number | undefined;
+  /** Guests on one thread at most. @default 4000 */
+  readonly guestsPerThread?: number | undefined;
+  /** Linear memory of all guests of a thread together; beyond it the guest that grew is ended, with the reason `lost`. @default 4 GiB */
+  readonly memoryBytesPerThread?: number | undefined;
+}
+
+/** Current load of one thread. */
+export interface ThreadState {
+  readonly namespace: string;
+  readonly guests: number;
+  /** Linear memory of its guests, as last measured. */
+  readonly memoryBytes: number;
+}
+
 /**
- * A few threads that guests share, many on each. A thread has guests of one namespace. One that does not turn round
- * within `limits.turn_ms` is ended, its guests are lost to it, and the module that held it is placed here no more.
+ * A few threads that guests share, many on each. A thread has guests of one namespace. If a guest does not yield within
+ * `limits.turn_ms`, its thread is terminated: the run of every guest on it ends with the reason `lost`, and the module
+ * that blocked the thread is quarantined.
  */
 export class GuestThreads implements AsyncDisposable {
   readonly #scheduler: GuestScheduler;
@@ -20,14 +64,14 @@ export class GuestThreads implements AsyncDisposable {
   /** @throws ConfigError, RangeError */
   constructor(options: GuestThreadsOptions = {}) {
     this.#scheduler = new GuestScheduler(options);
-    keepScheduler(this, this.#scheduler);
+    schedulers.set(this, this.#scheduler);
   }
 
   get threads(): readonly ThreadState[] {
     return this.#scheduler.threads;
   }
 
-  /** Ends every thread; guests that are still there are lost. */
+  /** Ends every thread; runs of guests that are still on one end with the reason `lost`. */
   close(): Promise<void> {
     return this.#scheduler.close();
   }
@@ -37,148 +81,45 @@ export class GuestThreads implements AsyncDisposable {
   }
 }
 
-/** A guest on a thread that it shares. */
-export interface PooledPlacement extends ThreadPlacement {
-  readonly thread: SharedGuestThread;
-  /** Linear memories that it has. */
-  readonly memories: number;
+/** Schedulers by their public handle, which exposes nothing of them. */
+const schedulers = new WeakMap<object, GuestScheduler>();
+
+/** @throws ConfigError */
+export function schedulerOf(threads: object): GuestScheduler {
+  const found = schedulers.get(threads);
+  if (found === undefined) throw new ConfigError('runGuest: threads: expected a GuestThreads');
+  return found;
 }
 
-/** The threads as a seat uses them. */
-export interface SeatingThreads {
-  refusal(prepared: Prepared, digest: string): string | null;
-  /** @throws NoRoomError, Error */
-  seat(namespace: string, guest: SharedGuest): Promise<PooledPlacement>;
-  /** To be called once, when the guest has ended. */
-  free(place: PooledPlacement): void;
-}
-
-export interface PooledGuest extends GuestSpecSource {
-  readonly namespace: string;
-  readonly wasm: Uint8Array | Promise<Uint8Array>;
-  /** Why it must not share a thread; null: it may. */
-  readonly unshareable: string | null;
-}
-
-const SHARED: Isolation = { kind: 'shared', why: null };
-const NONE: Isolation = { kind: 'none', why: null };
-
-/** No thread had room for a guest in time. */
-export class NoRoomError extends Error {}
-
-/** A place on a thread that guests share, or one of its own for a guest that cannot be placed there. */
-export class PooledSlot implements GuestSlot {
-  readonly #threads: SeatingThreads;
-  readonly #guest: PooledGuest;
-  #listener: SlotListener | null = null;
-  #own: DedicatedThread | null = null;
-  #place: PooledPlacement | null = null;
-  /** What it had called when it left its place. */
-  #called: Record<string, number> = {};
-  #hasLeft = false;
-  #hadNoRoom = false;
-
-  constructor(threads: SeatingThreads, guest: PooledGuest) {
-    this.#threads = threads;
-    this.#guest = guest;
-  }
-
-  get isolation(): Isolation {
-    return this.#own?.isolation ?? (this.#hadNoRoom ? NONE : SHARED);
-  }
-
-  listen(listener: SlotListener): void {
-    this.#listener = listener;
-  }
-
-  async start(prepared: Prepared): Promise<void> {
-    const listener = this.#listener;
-    if (listener === null) throw new Error('a guest was started without a listener');
-    const { namespace, wasm } = this.#guest;
-    const digest = moduleDigest(wasm instanceof Uint8Array ? wasm : await wasm);
-    const why = this.#guest.unshareable ?? this.#threads.refusal(prepared, digest);
-    if (why === null) {
-      try {
-        this.#place = await this.#threads.seat(namespace, { spec: this.#guest.spec(), prepared, digest, listener });
-      } catch (error) {
-        if (!(error instanceof NoRoomError)) throw error;
-        this.#hadNoRoom = true;
-        listener.lost({ reason: 'lost', message: error.message });
-      }
-      if (this.#hasLeft) await this.#leavePlace();
-      return;
-    }
-    if (this.#hasLeft) return;
-    this.#own = new DedicatedThread(this.#guest, why);
-    this.#own.listen(listener);
-    await this.#own.start(prepared);
-  }
-
-  reply(call: number, reply: HostReply): void {
-    if (this.#own !== null) this.#own.reply(call, reply);
-    else this.#place?.thread.say(this.#place.guest, call, reply);
-  }
-
-  hostcalls(): Record<string, number> {
-    if (this.#own !== null) return this.#own.hostcalls();
-    return this.#place?.thread.counters.hostcalls(this.#place.counters) ?? this.#called;
-  }
-
-  async computedMs(): Promise<number | null> {
-    if (this.#own !== null) return this.#own.computedMs();
-    return this.#place?.thread.counters.computedMs(this.#place.counters) ?? null;
-  }
-
-  async leave(): Promise<void> {
-    this.#hasLeft = true;
-    await this.#own?.leave();
-    await this.#leavePlace();
-  }
-
-  async #leavePlace(): Promise<void> {
-    const place = this.#place;
-    if (place === null) return;
-    await place.thread.end(place.guest);
-    if (this.#place !== place) return;
-    this.#called = this.hostcalls();
-    this.#place = null;
-    this.#threads.free(place);
-  }
-}
-
-const MIN_THREADS = 2;
-const NAMESPACE_THREADS = 32;
-const GUESTS_PER_THREAD = 4000;
-const MEMORY_BYTES_PER_THREAD = 4 * 1024 ** 3;
-/** V8 reserves about 10 GiB of addresses for each memory, whatever its size, and aborts near 16,000 of them. */
-const MAX_MEMORIES = 12_000;
-/** Guests that wait for a place. */
-const MAX_WAITING = 10_000;
-/** How long a guest waits for one. */
-const WAIT_MS = 1_000;
-/** Modules that get threads of their own; beyond it the first is given another sources. */
-const MAX_QUARANTINED = 10_000;
-
-/** Of this process: addresses are shared by all that runs in it. */
+/** Linear memories of this process on shared threads: address space belongs to the process. */
 let memories = 0;
-
-interface Waiting {
-  readonly namespace: string;
-  readonly guest: SharedGuest;
-  readonly placed: (place: PooledPlacement) => void;
-  readonly timer: NodeJS.Timeout;
-}
 
 const memoriesOf = (prepared: Prepared) => (prepared.kind === 'core' ? 1 : prepared.coreModules.size);
 
-/** Who sits where: what is behind `GuestThreads`. */
-export class GuestScheduler implements SeatingThreads {
+/** A guest's place on a shared thread. */
+interface Placement extends ThreadPlacement {
+  readonly thread: SharedGuestThread;
+  readonly memories: number;
+}
+
+interface QueuedGuest {
+  readonly namespace: string;
+  readonly guest: SharedGuest;
+  readonly place: (placement: Placement) => void;
+  readonly timer: NodeJS.Timeout;
+}
+
+/** No thread had room for a guest in time. */
+class NoRoomError extends Error {}
+
+export class GuestScheduler {
   readonly #options: Required<{ readonly [Key in keyof GuestThreadsOptions]: number }>;
   readonly #modules = new ModuleCache();
   readonly #clock = new PreemptionClock();
   readonly #threads = new Set<SharedGuestThread>();
+  /** Digests of modules. */
   readonly #quarantined = new Set<string>();
-  readonly #waiting = new Set<Waiting>();
+  readonly #queue = new Set<QueuedGuest>();
   #beat: NodeJS.Timeout | null = null;
   #isClosed = false;
 
@@ -196,7 +137,6 @@ export class GuestScheduler implements SeatingThreads {
     }
   }
 
-  /** What is on each thread now. */
   get threads(): readonly ThreadState[] {
     return this.#live.map(({ namespace, guests, memoryBytes }) => ({ namespace, guests, memoryBytes }));
   }
@@ -206,78 +146,76 @@ export class GuestScheduler implements SeatingThreads {
     return this.#modules.prepare(bytes, { ...options, preemptible: !this.#quarantined.has(moduleDigest(bytes)) });
   }
 
-  /** A place for a guest whose module may still be compiled. */
+  /** A slot for a guest whose module may still be compiling. */
   reserve(guest: PooledGuest): GuestSlot {
     return new PooledSlot(this, guest);
   }
 
-  /** Why a module is not placed here; null: it is. */
+  /** Why a module may not share a thread; null: it may. */
   refusal(prepared: Prepared, digest: string): string | null {
     if (this.#quarantined.has(digest)) return 'a guest of this module blocked its shared thread';
     return prepared.unshareable;
   }
 
-  /** Seats a guest as soon as there is room. @throws NoRoomError, Error if nothing is placed any more */
-  async seat(namespace: string, guest: SharedGuest): Promise<PooledPlacement> {
-    const needed = memoriesOf(guest.prepared);
-    const thread = this.#find(namespace, needed);
+  /** Starts a guest as soon as a thread has room. @throws NoRoomError, Error if the scheduler is closed */
+  async place(namespace: string, guest: SharedGuest): Promise<Placement> {
+    const thread = this.#find(namespace, memoriesOf(guest.prepared));
     if (thread !== undefined) return this.#open(thread, guest);
-    if (this.#waiting.size >= MAX_WAITING) throw this.#noRoom(namespace);
-    return new Promise((placed, reject) => {
+    if (this.#queue.size >= MAX_QUEUED) throw this.#noRoom(namespace);
+    return new Promise((place, reject) => {
       const timer = setTimeout(() => {
-        this.#waiting.delete(waiting);
+        this.#queue.delete(queued);
         reject(this.#noRoom(namespace));
       }, WAIT_MS);
-      const waiting: Waiting = { namespace, guest, placed, timer };
-      this.#waiting.add(waiting);
+      const queued: QueuedGuest = { namespace, guest, place, timer };
+      this.#queue.add(queued);
     });
   }
 
-  /** Ends every thread; guests that are still there are lost. */
+  /** Frees the place of a guest that has ended. Called once per placement. */
+  free({ thread, counters, memories: freed }: Placement): void {
+    memories -= freed;
+    thread.counters.give(counters);
+    this.#placeQueued();
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true;
     if (this.#beat !== null) clearInterval(this.#beat);
-    for (const { guest, timer } of this.#waiting) {
+    for (const { guest, timer } of this.#queue) {
       clearTimeout(timer);
       guest.listener.lost({
         reason: 'lost',
         message: 'the thread pool was closed before a slot was free for the guest',
       });
     }
-    this.#waiting.clear();
+    this.#queue.clear();
     await Promise.all([...this.#threads].map((thread) => thread.close()));
     await this.#clock.close();
   }
 
-  free({ thread, counters, memories: freed }: PooledPlacement): void {
-    memories -= freed;
-    thread.counters.give(counters);
-    this.#placeWaiting();
-  }
-
-  #open(thread: SharedGuestThread, guest: SharedGuest): PooledPlacement {
+  #open(thread: SharedGuestThread, guest: SharedGuest): Placement {
     const needed = memoriesOf(guest.prepared);
     memories += needed;
     this.#startBeat();
     return { thread, memories: needed, ...thread.open(guest) };
   }
 
-  /** In the order in which they came; those of a namespace without room do not hold up the others. */
-  #placeWaiting(): void {
+  #placeQueued(): void {
     if (this.#isClosed) return;
-    for (const waiting of this.#waiting) {
-      const { namespace, guest, placed, timer } = waiting;
+    for (const queued of this.#queue) {
+      const { namespace, guest, place, timer } = queued;
       const thread = this.#find(namespace, memoriesOf(guest.prepared));
       if (thread === undefined) continue;
       clearTimeout(timer);
-      this.#waiting.delete(waiting);
-      placed(this.#open(thread, guest));
+      this.#queue.delete(queued);
+      place(this.#open(thread, guest));
     }
   }
 
   /**
-   * A thread with room. Every namespace gets a first thread before any gets a second: a first one may be beyond
-   * `threads`, up to `namespaceThreads` of them, and takes the place of an idle one if there is any.
+   * A thread with room. The first thread of a namespace may be beyond `threads`, up to `namespaceThreads` of them, and
+   * replaces an idle one if there is any.
    */
   #find(namespace: string, needed: number): SharedGuestThread | undefined {
     if (this.#isClosed) throw new Error('the thread pool is closed');
@@ -318,10 +256,10 @@ export class GuestScheduler implements SeatingThreads {
       namespace,
       memoryBytes: this.#options.memoryBytesPerThread,
       clock: this.#clock,
-      quarantined: (digest) => this.#quarantine(digest),
+      quarantine: (digest) => this.#quarantine(digest),
       changed: () => {
         if (thread.isGone) this.#threads.delete(thread);
-        this.#placeWaiting();
+        this.#placeQueued();
       },
       idle: () => {
         if (this.#live.length > this.#options.threads) void thread.close();
@@ -348,35 +286,93 @@ export class GuestScheduler implements SeatingThreads {
   }
 }
 
-const schedulers = new WeakMap<object, GuestScheduler>();
-
-/** Lets a run find it; the public class has nothing of it. */
-export function keepScheduler(threads: object, scheduler: GuestScheduler): void {
-  schedulers.set(threads, scheduler);
-}
-
-/** @throws ConfigError */
-export function schedulerOf(threads: object): GuestScheduler {
-  const found = schedulers.get(threads);
-  if (found === undefined) throw new ConfigError('runGuest: threads: expected a GuestThreads');
-  return found;
-}
-
-export interface GuestThreadsOptions {
-  /** Threads that namespaces may have several of. @default as many as the machine has processors, and two */
-  readonly threads?: number | undefined;
-  /** Threads beyond these, for namespaces that have none. @default 32 */
-  readonly namespaceThreads?: number | undefined;
-  /** Guests on one thread at most. @default 4000 */
-  readonly guestsPerThread?: number | undefined;
-  /** Linear memory of all guests of a thread together; beyond it the guest that grew is ended, with the reason `lost`. @default 4 GiB */
-  readonly memoryBytesPerThread?: number | undefined;
-}
-
-/** What is on one thread now. */
-export interface ThreadState {
+export interface PooledGuest extends GuestSpecSource {
   readonly namespace: string;
-  readonly guests: number;
-  /** Linear memory of its guests, as the thread last told. */
-  readonly memoryBytes: number;
+  readonly wasm: Uint8Array | Promise<Uint8Array>;
+  /** Why the guest must not share a thread; null: it may. */
+  readonly unshareable: string | null;
+}
+
+const SHARED: Isolation = { kind: 'shared', why: null };
+const NONE: Isolation = { kind: 'none', why: null };
+
+/** A slot on a shared thread, or a dedicated thread for a guest that may not share one. */
+class PooledSlot implements GuestSlot {
+  readonly #scheduler: GuestScheduler;
+  readonly #guest: PooledGuest;
+  #listener: SlotListener | null = null;
+  #own: DedicatedThread | null = null;
+  #placement: Placement | null = null;
+  /** Hostcalls, once the placement was freed. */
+  #finalHostcalls: Record<string, number> = {};
+  #hasLeft = false;
+  #hadNoRoom = false;
+
+  constructor(scheduler: GuestScheduler, guest: PooledGuest) {
+    this.#scheduler = scheduler;
+    this.#guest = guest;
+  }
+
+  get isolation(): Isolation {
+    return this.#own?.isolation ?? (this.#hadNoRoom ? NONE : SHARED);
+  }
+
+  listen(listener: SlotListener): void {
+    this.#listener = listener;
+  }
+
+  async start(prepared: Prepared): Promise<void> {
+    const listener = this.#listener;
+    if (listener === null) throw new Error('a guest was started without a listener');
+    const { namespace, wasm } = this.#guest;
+    const digest = moduleDigest(wasm instanceof Uint8Array ? wasm : await wasm);
+    const why = this.#guest.unshareable ?? this.#scheduler.refusal(prepared, digest);
+    if (why === null) {
+      try {
+        const guest = { spec: this.#guest.spec(), prepared, digest, listener };
+        this.#placement = await this.#scheduler.place(namespace, guest);
+      } catch (error) {
+        if (!(error instanceof NoRoomError)) throw error;
+        this.#hadNoRoom = true;
+        listener.lost({ reason: 'lost', message: error.message });
+      }
+      if (this.#hasLeft) await this.#leavePlacement();
+      return;
+    }
+    if (this.#hasLeft) return;
+    this.#own = new DedicatedThread(this.#guest, why);
+    this.#own.listen(listener);
+    await this.#own.start(prepared);
+  }
+
+  reply(call: number, reply: HostReply): void {
+    if (this.#own !== null) this.#own.reply(call, reply);
+    else this.#placement?.thread.post(this.#placement.guest, call, reply);
+  }
+
+  hostcalls(): Record<string, number> {
+    if (this.#own !== null) return this.#own.hostcalls();
+    return this.#placement?.thread.counters.hostcalls(this.#placement.counters) ?? this.#finalHostcalls;
+  }
+
+  async computedMs(): Promise<number | null> {
+    if (this.#own !== null) return this.#own.computedMs();
+    return this.#placement?.thread.counters.computedMs(this.#placement.counters) ?? null;
+  }
+
+  async leave(): Promise<void> {
+    this.#hasLeft = true;
+    await this.#own?.leave();
+    await this.#leavePlacement();
+  }
+
+  async #leavePlacement(): Promise<void> {
+    const placement = this.#placement;
+    if (placement === null) return;
+    await placement.thread.end(placement.guest);
+    if (this.#placement !== placement) return;
+    this.#finalHostcalls = this.hostcalls();
+    this.#placement = null;
+    this.#scheduler.free(placement);
+  }
 }

@@ -3,7 +3,7 @@ import { systemErrorOf } from '../../base/system-error.ts';
 import type { DedicatedSpec, SharedThreadSpec, ThreadSpec } from '../port/guest-spec.ts';
 import type { GuestLoss } from './run-result.ts';
 
-/** JavaScript objects of a guest thread; linear memory is bounded elsewhere. */
+/** JavaScript heap of a guest thread; linear memory is bounded by `limits.memory_bytes`. */
 export const GUEST_HEAP_MB = 512;
 
 const OWN = 'spear-guest';
@@ -18,15 +18,15 @@ const workerUrl = new URL(
 export interface GuestWorker {
   readonly worker: Worker;
   readonly port: MessagePort;
-  /** The error that it ended by, if it does. */
+  /** Resolves with the error that ended the thread, if one does. */
   readonly failed: Promise<NodeJS.ErrnoException>;
   readonly exited: Promise<void>;
 }
 
-/** Boots, and does not know for which guests. */
+/** A dedicated thread that boots before its guest is known. */
 let early: GuestWorker | null = null;
 
-/** A thread takes longer to boot than all else that a short run does: who knows that one will be needed begins with it. */
+/** Starts booting a dedicated thread for the next guest: booting takes longer than the rest of a short run. */
 export function bootEarly(): void {
   early ??= boot(OWN, GUEST_HEAP_MB, null);
 }
@@ -35,20 +35,20 @@ export function bootEarly(): void {
 export function ownWorker(guest: DedicatedSpec): GuestWorker {
   const booted = early ?? boot(OWN, GUEST_HEAP_MB, null);
   early = null;
-  return tell(booted, { guest, shared: null });
+  return configure(booted, { guest, shared: null });
 }
 
 /** A thread that guests share. */
 export function sharedWorker(shared: SharedThreadSpec, heapMb: number, youngMb: number): GuestWorker {
-  return tell(boot(SHARED, heapMb, youngMb), { guest: null, shared });
+  return configure(boot(SHARED, heapMb, youngMb), { guest: null, shared });
 }
 
-function tell(booted: GuestWorker, spec: ThreadSpec): GuestWorker {
+function configure(booted: GuestWorker, spec: ThreadSpec): GuestWorker {
   booted.port.postMessage(spec);
   return booted;
 }
 
-/** It gets an empty environment: the host's may hold keys. */
+/** The environment is empty: that of the host may hold keys. */
 function boot(name: string, heapMb: number, youngMb: number | null): GuestWorker {
   const { port1: port, port2 } = new MessageChannel();
   const worker = new Worker(workerUrl, {
@@ -67,7 +67,7 @@ function boot(name: string, heapMb: number, youngMb: number | null): GuestWorker
   return { worker, port, failed, exited };
 }
 
-/** What the end of a thread by an error means for its guests. */
+/** The loss to report for guests of a thread that an error ended. */
 export function threadFailure(error: NodeJS.ErrnoException, heapMb = GUEST_HEAP_MB): GuestLoss {
   if (error.code === 'ERR_WORKER_OUT_OF_MEMORY') {
     return { reason: 'memory', message: `the JavaScript heap of the guest thread exceeded ${heapMb} MiB` } as const;

@@ -1,15 +1,15 @@
 import { createHash } from 'node:crypto';
 import { type Prepared, type PrepareOptions, prepare } from '../wasm/prepare.ts';
 
-/** What all modules that are kept took as bytes; those that were not used for longest go first. */
+/** Total size of the retained modules; the least recently used are evicted first. */
 const MAX_BYTES = 256 * 1024 * 1024;
 
-interface Kept {
+interface CachedModule {
   readonly prepared: Promise<Prepared>;
   readonly bytes: number;
 }
 
-/** sha256 of a module, worked out once for the same bytes. */
+/** sha256 of modules, computed once per buffer. */
 const digests = new WeakMap<Uint8Array, string>();
 
 export function moduleDigest(bytes: Uint8Array): string {
@@ -20,9 +20,9 @@ export function moduleDigest(bytes: Uint8Array): string {
   return digest;
 }
 
-/** Modules that were admitted, bounded and compiled, by what they are and the limits they were bounded by. */
+/** Cache of prepared (admitted, bounded, compiled) modules, by digest and by the limits that bound them. */
 export class ModuleCache {
-  readonly #kept = new Map<string, Kept>();
+  readonly #cached = new Map<string, CachedModule>();
   readonly #maxBytes: number;
   #bytes = 0;
 
@@ -31,7 +31,10 @@ export class ModuleCache {
   }
 
   /** @throws ModuleError */
-  async prepare(bytes: Uint8Array, options: PrepareOptions & { readonly preemptible: boolean }): Promise<Prepared> {
+  async prepare(
+    bytes: Uint8Array,
+    options: PrepareOptions & Required<Pick<PrepareOptions, 'preemptible'>>,
+  ): Promise<Prepared> {
     const { memory_bytes, table_elements, module_bytes } = options.limits;
     const bounds = [
       memory_bytes,
@@ -41,29 +44,29 @@ export class ModuleCache {
       Number(options.preemptible),
     ];
     const key = [moduleDigest(bytes), ...bounds].join(' ');
-    const known = this.#kept.get(key);
+    const known = this.#cached.get(key);
     if (known !== undefined) {
-      this.#kept.delete(key);
-      this.#kept.set(key, known);
+      this.#cached.delete(key);
+      this.#cached.set(key, known);
       return known.prepared;
     }
-    // Not ended with the run that asked first: others may wait for the same.
+    // Not cancelled with the run that asked first: other runs may wait for the same module.
     const { signal: _signal, ...shared } = options;
-    const kept: Kept = { prepared: prepare(bytes, shared), bytes: bytes.byteLength };
-    this.#kept.set(key, kept);
-    this.#bytes += kept.bytes;
-    kept.prepared.catch(() => this.#forget(key, kept));
-    for (const [oldest, { bytes: size }] of this.#kept) {
+    const entry: CachedModule = { prepared: prepare(bytes, shared), bytes: bytes.byteLength };
+    this.#cached.set(key, entry);
+    this.#bytes += entry.bytes;
+    entry.prepared.catch(() => this.#evict(key, entry));
+    for (const [oldest, { bytes: size }] of this.#cached) {
       if (this.#bytes <= this.#maxBytes || oldest === key) break;
-      this.#kept.delete(oldest);
+      this.#cached.delete(oldest);
       this.#bytes -= size;
     }
-    return kept.prepared;
+    return entry.prepared;
   }
 
-  #forget(key: string, kept: Kept): void {
-    if (this.#kept.get(key) !== kept) return;
-    this.#kept.delete(key);
-    this.#bytes -= kept.bytes;
+  #evict(key: string, entry: CachedModule): void {
+    if (this.#cached.get(key) !== entry) return;
+    this.#cached.delete(key);
+    this.#bytes -= entry.bytes;
   }
 }

@@ -1,10 +1,10 @@
 import { parentPort } from 'node:worker_threads';
 import { preemptionWords } from '../port/guest-spec.ts';
 
-// A thread that does nothing but say that time is up: the host's own may be busy when it is.
+// Thread of the preemption clock: the host's own thread may be busy when a time slice ends.
 
-/** How long a guest computes before others have their turn. */
-const TURN_MS = 5;
+/** Time slice of a guest. */
+const SLICE_MS = 5;
 
 const watched = new Map<number, Int32Array>();
 let timer: NodeJS.Timeout | undefined;
@@ -15,9 +15,9 @@ parentPort?.on('message', ([thread, words]: readonly [thread: number, words: Int
   if (watched.size === 0) {
     clearInterval(timer);
     timer = undefined;
-  } else timer ??= setInterval(timeIsUp, TURN_MS);
+  } else timer ??= setInterval(requestYields, SLICE_MS);
 });
 
-function timeIsUp(): void {
-  for (const words of watched.values()) Atomics.store(words, preemptionWords.yieldPoints, 1);
+function requestYields(): void {
+  for (const words of watched.values()) Atomics.store(words, preemptionWords.yieldRequested, 1);
 }

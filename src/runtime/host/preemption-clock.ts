@@ -6,12 +6,12 @@ const threadUrl = new URL(
   import.meta.url,
 );
 
-/** Tells the threads that guests share when a guest's time is up. One for all of them. */
+/** One thread that requests a yield on all watched guest threads at a fixed interval. */
 export class PreemptionClock {
   #worker: Worker | null = null;
   #next = 1;
 
-  /** Until what this gives is called. `words`: shared with that thread. */
+  /** Watches a guest thread until the returned function is called. `words`: its preemption words. */
   watch(words: Int32Array): () => void {
     this.#worker ??= this.#start();
     const thread = this.#next++;
@@ -24,10 +24,10 @@ export class PreemptionClock {
     this.#worker = null;
   }
 
-  /** It keeps no process alive: where nobody waits for a guest, nobody needs it. */
+  /** Does not keep the process alive. */
   #start(): Worker {
     const worker = new Worker(threadUrl, { env: {}, execArgv: [], name: 'spear-turns' });
-    worker.on('error', () => {}); // the heartbeat ends whoever then holds a thread
+    worker.on('error', () => {}); // without the clock, the heartbeat still terminates threads that a guest blocks
     worker.unref();
     return worker;
   }

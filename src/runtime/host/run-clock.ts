@@ -1,7 +1,7 @@
 import { PausableDeadline } from '../../base/pausable-deadline.ts';
 
-/** How often it is looked at what a guest computes while its clock stands still. */
-const LOOK_MS = 1_000;
+/** Interval at which the guest's computing time is sampled while its deadline is paused. */
+const SAMPLE_MS = 1_000;
 
 /**
  * The deadline of a run, counted from {@link start}. It is paused while an approval is pending, except for the time that
@@ -11,13 +11,13 @@ export class RunClock {
   readonly #deadline: PausableDeadline;
   readonly #computed: () => Promise<number | null>;
   #pauses = 0;
-  #looking: NodeJS.Timeout | undefined;
+  #sampler: NodeJS.Timeout | undefined;
   #computedMs: number | null = null;
-  #isAsked = false;
+  #isSampling = false;
   /** Starts the clock. To be called when the guest starts. */
   readonly start: () => void;
 
-  /** `computed`: milliseconds that the guest has computed; null: nobody can tell. */
+  /** `computed`: milliseconds that the guest has computed; null: unknown. */
   constructor(timeoutMs: number, computed: () => Promise<number | null>, expire: () => void) {
     this.#deadline = new PausableDeadline(timeoutMs, expire);
     this.start = this.#deadline.pause();
@@ -28,13 +28,13 @@ export class RunClock {
     return this.#deadline.leftMs;
   }
 
-  /** Takes time off it; a negative time is given back. */
+  /** Subtracts time; a negative value adds it back. */
   spend(ms: number): void {
     this.#deadline.spend(ms);
   }
 
   pause(): () => void {
-    const goOn = this.#deadline.pause();
+    const resume = this.#deadline.pause();
     this.#pauses += 1;
     if (this.#pauses === 1) this.#begin();
     let isOver = false;
@@ -43,7 +43,7 @@ export class RunClock {
       isOver = true;
       this.#pauses -= 1;
       if (this.#pauses === 0) this.#end();
-      goOn();
+      resume();
     };
   }
 
@@ -54,22 +54,22 @@ export class RunClock {
 
   #begin(): void {
     this.#computedMs = null;
-    void this.#look();
-    this.#looking = setInterval(() => void this.#look(), LOOK_MS);
+    void this.#sample();
+    this.#sampler = setInterval(() => void this.#sample(), SAMPLE_MS);
   }
 
   #end(): void {
-    clearInterval(this.#looking);
-    this.#looking = undefined;
+    clearInterval(this.#sampler);
+    this.#sampler = undefined;
   }
 
-  async #look(): Promise<void> {
-    // A thread that does not even say how much it computes is busy.
-    if (this.#isAsked) return this.#deadline.spend(LOOK_MS);
-    this.#isAsked = true;
+  async #sample(): Promise<void> {
+    // The previous sample is still pending: the thread is too busy to answer, so all of the interval counts.
+    if (this.#isSampling) return this.#deadline.spend(SAMPLE_MS);
+    this.#isSampling = true;
     const computedMs = await this.#computed();
-    this.#isAsked = false;
-    if (computedMs === null || this.#looking === undefined) return;
+    this.#isSampling = false;
+    if (computedMs === null || this.#sampler === undefined) return;
     if (this.#computedMs !== null) this.#deadline.spend(computedMs - this.#computedMs);
     this.#computedMs = computedMs;
   }

@@ -12,16 +12,16 @@ export type RunReason =
   | 'required_server'
   | 'module'
   | 'internal'
-  /** The thread that it shared is gone, through no fault of its own or because it held it: it may go on from its journal. */
+  /** The shared thread of the guest is gone, whether this guest or another blocked it; the run may resume from its journal. */
   | 'lost'
-  /** It waits for something that may take long, and goes on from its journal when that comes. */
+  /** The run waits for something that may take long, and resumes from its journal when that arrives. */
   | 'parked'
-  /** The journal has no more room, or cannot be written. */
+  /** The journal is full or cannot be written. */
   | 'journal'
-  /** The replayed guest did something else than what was recorded. */
+  /** Replay detected nondeterminism: the guest did something other than recorded. */
   | 'diverged';
 
-/** Where a guest ran; `none`: no thread had room, and it never started. `why`: what was in the way of a shared thread. */
+/** The kind of thread that a guest had; `none`: no thread had room, and it never started. `why` it could not share one. */
 export interface Isolation {
   readonly kind: 'thread' | 'shared' | 'none';
   readonly why: string | null;
@@ -31,27 +31,26 @@ export interface RunResult {
   readonly reason: RunReason;
   /** The guest's own exit code; null unless the reason is `exit`. */
   readonly exitCode: number | null;
-  /** What went wrong, for a person; null if nothing did. */
+  /** What went wrong, for a reader; null if nothing did. */
   readonly message: string | null;
-  /** Code of the system error that ended the run, such as `EMFILE`; null: none did. */
+  /** Code of the system error that ended the run, such as `EMFILE`; null: none. */
   readonly systemError: string | null;
-  /** What the module has wrong, where a remedy is known; null otherwise. */
+  /** Problem of the module with a known remedy; null: none. */
   readonly problem: ModuleProblem | null;
   /** Frames of the guest, innermost first; empty unless it trapped. */
   readonly stack: string;
-  /** Where the guest ran: on a thread of its own or on one that it shared, and what was in the way of sharing. */
   readonly isolation: Isolation;
   readonly durations: { readonly loadMs: number; readonly runMs: number; readonly totalMs: number };
-  /** How often the guest made each hostcall. */
+  /** Number of calls, by hostcall. */
   readonly hostcalls: Readonly<Record<string, number>>;
   readonly chat: {
     readonly sends: number;
     readonly iterations: number;
     readonly toolCalls: number;
-    /** Sums of what the model's answers say, by the provider's own names (`prompt_tokens`). */
+    /** Token usage summed over the model's responses, by the provider's names (`prompt_tokens`). */
     readonly usage: JsonObject;
   };
-  /** The trace of its spans; null: there are none. */
+  /** Trace of the run's spans; null: there are none. */
   readonly traceId: string | null;
   readonly droppedLogLines: number;
   /** MCP servers whose tools the run did not have, each with the reason; empty: it had all. */

@@ -1,34 +1,46 @@
+/*
+ * Host side of one thread that guests share: starts and ends its guests, and terminates the thread if a guest blocks it.
+ *
+ * Invariants
+ * - Guest numbers of a thread rise and are never reused, so a late message of an ended guest is dropped.
+ * - Every guest is either reported as `ended` by the thread, or lost exactly once when the thread is gone.
+ * - If a guest blocks the thread or exhausts its heap, the module of that guest is quarantined; its co-tenants are lost
+ *   without blame. A failure of the system (no more memory or descriptors) quarantines nothing.
+ *
+ * The host knows which guest runs from `preemptionWords.holder`, which the thread writes whenever a guest resumes.
+ * Placement of guests on threads is the scheduler's (`guest-threads.ts`).
+ */
 import type { Worker } from 'node:worker_threads';
 import { type GuestSpec, preemptionWords, type SharedGuestTerms } from '../port/guest-spec.ts';
 import type { Limits } from '../port/limits.ts';
 import { type GuestMessage, type HostReply, PortViolation } from '../port/port.ts';
 import type { Prepared } from '../wasm/prepare.ts';
 import { GuestCounters } from './guest-counters.ts';
+import { GuestPort } from './guest-port.ts';
 import { type SlotListener, startMessage } from './guest-slot.ts';
 import { sharedWorker, threadFailure } from './guest-worker.ts';
 import { Heartbeat, processorTime } from './heartbeat.ts';
 import type { PreemptionClock } from './preemption-clock.ts';
 import type { GuestLoss } from './run-result.ts';
-import { SharedPort } from './shared-port.ts';
 
-/** The number of the thread itself among its guests. */
+/** Guest number of the thread itself. */
 const THREAD = 0;
 const HEAP_MB = 2048;
-/** Most of what guests have lives as long as they wait: a small nursery is soon emptied, and costs each of them less. */
+/** Objects of waiting guests live long, so a small young generation suffices and costs each guest less. */
 const YOUNG_MB = 6;
-/** Modules that a thread keeps for guests to come. */
+/** Modules that a thread retains for later guests. */
 const MAX_MODULES = 256;
-/** Messages that are taken to find the answer of a thread that seems to be held. */
+/** Messages taken while looking for the pong of a thread that seems blocked. */
 const MAX_BEFORE_ANSWER = 64 * 1024;
-/** A guest that was told to end and has not, this long after its turn must be over, takes its thread with it. */
+/** If a cancelled guest has not ended this long after `limits.turn_ms`, its thread is terminated. */
 const END_MS = 1000;
-/** The clock is told of a thread that is empty when it has been for so long: guests that come and go would wake it twice each. */
+/** How long a thread is empty before the preemption clock stops watching it: short guests would wake the clock twice each. */
 const IDLE_MS = 1000;
 
 export interface SharedGuest {
   readonly spec: GuestSpec;
   readonly prepared: Prepared;
-  /** Of the module. */
+  /** sha256 of the module. */
   readonly digest: string;
   readonly listener: SlotListener;
 }
@@ -38,44 +50,42 @@ export interface SharedThreadOptions {
   /** Linear memory of all guests together. */
   readonly memoryBytes: number;
   readonly clock: PreemptionClock;
-  /** A guest of this module held the thread, or exhausted its heap. */
-  readonly quarantined: (digest: string) => void;
-  /** The thread has one guest less, or is no more. */
+  /** A guest of this module blocked the thread or exhausted its heap. */
+  readonly quarantine: (digest: string) => void;
+  /** The thread has one guest less, or is gone. */
   readonly changed: () => void;
-  /** The thread has had no guest for a while. */
+  /** The thread has had no guest for {@link IDLE_MS}. */
   readonly idle: () => void;
 }
 
 interface Occupant extends Pick<SharedGuest, 'digest' | 'listener'> {
   readonly limits: Limits;
-  /** Null: nobody waits for its end. */
+  /** Null: no caller waits for its end. */
   ended: { readonly promise: Promise<void>; readonly resolve: () => void } | null;
 }
 
-/** Where a guest is on its thread. */
+/** Number and counters of a guest on its thread. */
 export interface ThreadPlacement {
   readonly guest: number;
   readonly counters: number;
 }
 
-/** The host's side of a thread that guests share. */
 export class SharedGuestThread {
   readonly namespace: string;
   readonly turns = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });
   readonly #words = new Int32Array(this.turns.buffer);
   readonly #options: SharedThreadOptions;
   readonly #worker: Worker;
-  readonly #port: SharedPort;
+  readonly #port: GuestPort;
   readonly #exited: Promise<void>;
   readonly #heartbeat: Heartbeat;
   readonly #guests = new Map<number, Occupant>();
   readonly #modules = new Map<Prepared, number>();
   readonly #terms = new SharedTerms(
-    (key, terms) => this.#port.say(THREAD, 0, ['terms', key, terms]),
-    (key) => this.#port.say(THREAD, 0, ['forget_terms', key]),
+    (key, terms) => this.#port.post(THREAD, 0, ['terms', key, terms]),
+    (key) => this.#port.post(THREAD, 0, ['forget_terms', key]),
   );
-  /** What its guests count. */
-  readonly counters = new GuestCounters((block, counters) => this.#port.say(THREAD, 0, ['counters', block, counters]));
+  readonly counters = new GuestCounters((block, counters) => this.#port.post(THREAD, 0, ['counters', block, counters]));
   readonly #booted = Promise.withResolvers<void>();
   #nextGuest = 1;
   #nextModule = 1;
@@ -94,12 +104,13 @@ export class SharedGuestThread {
     );
     this.#worker = worker;
     this.#exited = exited;
-    this.#port = new SharedPort(port, {
+    this.#port = new GuestPort(port);
+    this.#port.listen({
       receive: (message) => this.#receive(message),
-      onEvents: (guest, events) => this.#guests.get(guest)?.listener.onEvents?.(events),
+      recordEvents: (guest, events) => this.#guests.get(guest)?.listener.recordEvents?.(events),
       violated: (message) => this.#gone(() => ({ reason: 'internal', message })),
     });
-    this.#heartbeat = new Heartbeat((ping) => this.#port.say(THREAD, 0, ['ping', ping]), processorTime(worker));
+    this.#heartbeat = new Heartbeat((ping) => this.#port.post(THREAD, 0, ['ping', ping]), processorTime(worker));
     void failed.then((error) => this.#failed(error));
     void exited.then(() => this.#gone(() => lost('it exited unexpectedly')));
     this.#keepAlive();
@@ -109,7 +120,7 @@ export class SharedGuestThread {
     return this.#guests.size;
   }
 
-  /** As its thread last told. */
+  /** Linear memory of all guests, as last measured. */
   get memoryBytes(): number {
     return this.#memoryBytes;
   }
@@ -118,7 +129,7 @@ export class SharedGuestThread {
     return this.#isGone;
   }
 
-  /** Seats a guest and starts it. Its counters are to be given back. */
+  /** Starts a guest. The caller gives its counters back. */
   open({ spec, prepared, digest, listener }: SharedGuest): ThreadPlacement {
     const guest = this.#nextGuest++;
     this.#guests.set(guest, { digest, listener, limits: spec.limits, ended: null });
@@ -126,19 +137,19 @@ export class SharedGuestThread {
     const { env, replay, recordedValues } = spec;
     const counters = this.counters.take();
     const [terms, module] = [this.#terms.key(spec), this.#module(prepared)];
-    this.#port.say(THREAD, 0, ['open', guest, { env, replay, recordedValues }, terms, module, counters]);
+    this.#port.post(THREAD, 0, ['open', guest, { env, replay, recordedValues }, terms, module, counters]);
     return { guest, counters };
   }
 
-  say(guest: number, call: number, reply: HostReply): void {
-    if (this.#guests.has(guest)) this.#port.say(guest, call, reply);
+  post(guest: number, call: number, reply: HostReply): void {
+    if (this.#guests.has(guest)) this.#port.post(guest, call, reply);
   }
 
-  /** Ends one guest; the others do not notice. */
+  /** Cancels one guest; its co-tenants keep running. */
   async end(guest: number): Promise<void> {
     const occupant = this.#guests.get(guest);
     if (occupant === undefined) return;
-    this.#port.say(guest, 0, ['end']);
+    this.#port.post(guest, 0, ['end']);
     occupant.ended ??= Promise.withResolvers<void>();
     const { promise: ended } = occupant.ended;
     await Promise.race([this.#booted.promise, ended]);
@@ -147,15 +158,15 @@ export class SharedGuestThread {
     clearTimeout(timer);
   }
 
-  /** Asks whether it still turns round, and ends it if a guest holds it. */
+  /** Pings the thread, and terminates it if a guest blocks it. */
   beat(now: number): void {
     if (this.#isGone || this.#guests.size === 0) return;
     const silentMs = this.#heartbeat.beat(now);
     if (silentMs === 0) return;
     const turnMs = this.#turnMs();
     if (silentMs < turnMs) return;
-    this.#port.takeArrived(MAX_BEFORE_ANSWER); // it may have come while this thread was busy
-    void this.#heartbeat.isHeld(now, turnMs).then((isHeld) => isHeld && this.#held());
+    this.#port.takeArrived(MAX_BEFORE_ANSWER); // the pong may have arrived while the host thread was busy
+    void this.#heartbeat.isBlocked(now, turnMs).then((isBlocked) => isBlocked && this.#blocked());
   }
 
   async close(): Promise<void> {
@@ -173,28 +184,28 @@ export class SharedGuestThread {
     return Atomics.load(this.#words, preemptionWords.holder);
   }
 
-  #held(): void {
+  #blocked(): void {
     const holder = this.#holder();
     const turnMs = this.#guests.get(holder)?.limits.turn_ms;
     this.#quarantine(holder, `the guest did not yield for limits.turn_ms = ${turnMs}`);
   }
 
-  /** A guest did not end in time. If its thread does not answer either, the guest that holds the thread is quarantined. */
+  /** A guest did not end in time. If its thread is silent too, the running guest is at fault, else this one. */
   #notEnded(guest: number): void {
-    this.#port.takeArrived(MAX_BEFORE_ANSWER); // its end may have come while this thread was busy
+    this.#port.takeArrived(MAX_BEFORE_ANSWER); // its end may have arrived while the host thread was busy
     if (!this.#guests.has(guest)) return;
     const holder = this.#holder();
-    const guilty = this.#heartbeat.isSilent && this.#guests.has(holder) ? holder : guest;
-    this.#quarantine(guilty, 'the guest could not be stopped');
+    const culprit = this.#heartbeat.isSilent && this.#guests.has(holder) ? holder : guest;
+    this.#quarantine(culprit, 'the guest could not be stopped');
   }
 
   /** Terminates the thread and quarantines the module of the guest that blocked it. */
-  #quarantine(guilty: number, why: string): void {
+  #quarantine(culprit: number, why: string): void {
     if (this.#isGone) return;
-    const occupant = this.#guests.get(guilty);
-    if (occupant !== undefined) this.#options.quarantined(occupant.digest);
+    const occupant = this.#guests.get(culprit);
+    if (occupant !== undefined) this.#options.quarantine(occupant.digest);
     this.#gone((guest) =>
-      guest === guilty
+      guest === culprit
         ? { reason: 'lost', message: `${why}: from now on its module gets a dedicated thread` }
         : lost('another guest blocked it'),
     );
@@ -202,11 +213,11 @@ export class SharedGuestThread {
 
   #failed(error: NodeJS.ErrnoException): void {
     const holder = this.#holder();
-    const guilty = this.#guests.get(holder);
+    const culprit = this.#guests.get(holder);
     const failure = threadFailure(error, HEAP_MB);
-    // What the system lacks is no fault of a guest, and each is retried for that reason.
+    // A failure of the system is no guest's fault: every guest gets that reason and is retried.
     const isOfSystem = failure.systemError != null;
-    if (guilty !== undefined && !isOfSystem) this.#options.quarantined(guilty.digest);
+    if (culprit !== undefined && !isOfSystem) this.#options.quarantine(culprit.digest);
     this.#gone((guest) => (guest === holder || isOfSystem ? failure : lost('it failed')));
   }
 
@@ -229,7 +240,7 @@ export class SharedGuestThread {
     this.#options.changed();
   }
 
-  /** Only the guest that has grown is ended: the others have what they had when there was room for it. */
+  /** Ends only the guest that grew most since the total was last within the limit. */
   #measured(memoryBytes: number, grown: number): void {
     this.#memoryBytes = memoryBytes;
     const { memoryBytes: limit } = this.#options;
@@ -247,19 +258,19 @@ export class SharedGuestThread {
     ended?.resolve();
   }
 
-  /** An idle thread keeps no process alive, and after a while nobody tells it the time. */
+  /** An empty thread does not keep the process alive; after {@link IDLE_MS} the preemption clock stops watching it. */
   #keepAlive(): void {
     const keep = this.#guests.size > 0 && !this.#isGone;
-    this.#port.keepsAlive(keep);
+    this.#port.keepAlive(keep);
     if (keep) this.#worker.ref();
     else this.#worker.unref();
     if (keep) this.#unwatch ??= this.#options.clock.watch(this.#words);
     else if (this.#isGone) this.#stopWatching();
     else if (this.#idle !== null) this.#idle.refresh();
-    else this.#idle = setTimeout(() => this.#rests(), IDLE_MS).unref();
+    else this.#idle = setTimeout(() => this.#becameIdle(), IDLE_MS).unref();
   }
 
-  #rests(): void {
+  #becameIdle(): void {
     if (this.#guests.size > 0 || this.#isGone) return;
     this.#stopWatching();
     this.#options.idle();
@@ -272,27 +283,27 @@ export class SharedGuestThread {
     this.#unwatch = null;
   }
 
-  /** The thread knows a module by its number: posting it with each guest would cost more than starting one. */
+  /** Key of a module on the thread: posting the module with each guest would cost more than starting the guest. */
   #module(prepared: Prepared): number {
     const known = this.#modules.get(prepared);
     if (known !== undefined) return known;
     const [oldest] = this.#modules;
     if (oldest !== undefined && this.#modules.size >= MAX_MODULES) {
       this.#modules.delete(oldest[0]);
-      this.#port.say(THREAD, 0, ['forget_module', oldest[1]]);
+      this.#port.post(THREAD, 0, ['forget_module', oldest[1]]);
     }
     const key = this.#nextModule++;
     this.#modules.set(prepared, key);
-    this.#port.say(THREAD, 0, ['module', key, startMessage(prepared)]);
+    this.#port.post(THREAD, 0, ['module', key, startMessage(prepared)]);
     return key;
   }
 
-  /** Ends the thread; `loss` says what each of its guests is told. */
+  /** Terminates the thread; `loss` is the reason reported for each of its guests. */
   #gone(loss: (guest: number, occupant: Occupant) => GuestLoss): void {
     if (this.#isGone) return;
     this.#isGone = true;
     void this.#worker.terminate();
-    // In one long instruction a thread cannot be ended; then its guests need not wait for that, for nothing of them runs.
+    // A thread inside one long instruction cannot be terminated. Its guests do not wait for that: they no longer run code.
     const late = Promise.withResolvers<void>();
     const timer = setTimeout(late.resolve, END_MS);
     void Promise.race([this.#exited, late.promise]).then(async () => {
@@ -312,27 +323,27 @@ const lost = (why: string): GuestLoss => ({
   message: `the shared thread of the guest ended: ${why}`,
 });
 
-/** Tasks whose runs come in turns on one thread; beyond it a thread is told again. */
+/** Sets of terms that a thread retains; others are posted again. */
 const MAX_TERMS = 64;
 
-interface Known {
+interface PostedTerms {
   readonly key: number;
   readonly terms: SharedGuestTerms;
 }
 
-/** What a thread was told that many of its guests have in common: sending it with each would cost more than starting one. */
+/** Terms that a thread was sent, by key: posting them with each guest would cost more than starting the guest. */
 export class SharedTerms {
-  readonly #tell: (key: number, terms: SharedGuestTerms) => void;
+  readonly #post: (key: number, terms: SharedGuestTerms) => void;
   readonly #forget: (key: number) => void;
-  readonly #known: Known[] = [];
+  readonly #known: PostedTerms[] = [];
   #next = 1;
 
-  constructor(tell: (key: number, terms: SharedGuestTerms) => void, forget: (key: number) => void) {
-    this.#tell = tell;
+  constructor(post: (key: number, terms: SharedGuestTerms) => void, forget: (key: number) => void) {
+    this.#post = post;
     this.#forget = forget;
   }
 
-  /** The number by which the thread knows them. */
+  /** Key of these terms on the thread; posts them first if the thread does not have them. */
   key({ args, limits, mcpTask, servesStreams, verbose }: SharedGuestTerms): number {
     const terms: SharedGuestTerms = { args, limits, mcpTask, servesStreams, verbose };
     const known = this.#known.findLast((each) => areSame(each.terms, terms));
@@ -341,12 +352,12 @@ export class SharedTerms {
     if (oldest !== undefined) this.#forget(oldest.key);
     const key = this.#next++;
     this.#known.push({ key, terms });
-    this.#tell(key, terms);
+    this.#post(key, terms);
     return key;
   }
 }
 
-/** Limits and policies are frozen: one that is another object may be another. */
+/** Limits and policies are frozen, so they are compared by identity. */
 const areSame = (one: SharedGuestTerms, other: SharedGuestTerms): boolean =>
   one.limits === other.limits &&
   one.mcpTask === other.mcpTask &&

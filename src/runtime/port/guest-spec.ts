@@ -1,85 +1,86 @@
+import { calls } from '../abi/calls.ts';
 import type { ReplayStart } from './journal-events.ts';
 import type { Limits } from './limits.ts';
 import type { TaskPolicy } from './policy-layers.ts';
 
-/** A guest's standard output streams. */
 export type StandardStream = 'stdout' | 'stderr';
 
-/** What a guest posts on and on: bytes of a stream, characters of its replayLog. */
-export type PostedKind = StandardStream | 'replayLog';
+/** What a guest posts without waiting for a reply: bytes of a stream, characters of its journal events. */
+export type PostedKind = StandardStream | 'journal';
 
-/** Where in `underway` the bytes of a stream are counted, and the characters of the replayLog. */
-export const windowSlots: Readonly<Record<PostedKind, number>> = { stdout: 0, stderr: 1, replayLog: 2 };
+/** Index of each kind in the shared counters of unacknowledged data. */
+export const windowSlots: Readonly<Record<PostedKind, number>> = { stdout: 0, stderr: 1, journal: 2 };
 export const WINDOW_BYTES = 3 * Int32Array.BYTES_PER_ELEMENT;
 
-/** Posted output, or events of the replayLog, that the host has not taken; the guest waits beyond it, as it would for a full pipe. */
+/** Posted output or journal events that the host has not acknowledged; beyond it the guest waits, as for a full pipe. */
 export const POST_WINDOW = 1024 * 1024;
-/** Of what it has taken, the host tells so much at once: a word for each write would cost more than the write. */
+/** The host acknowledges in batches: one message per write would cost more than the write. */
 export const ACK_BATCH = POST_WINDOW / 4;
-/** What a guest on a shared thread may have written or posted beyond that until it can be made to wait. */
+/** What a guest on a shared thread may write or post beyond the window until it reaches a point where it can wait. */
 export const MAX_BUFFERED_POSTS = 16 * 1024 * 1024;
 /** One message of posted output. */
 export const MAX_OUTPUT_CHUNK = 64 * 1024;
 
-/** Values of clocks and dice, in the order in which they are given. */
+/** Recorded values of clocks and entropy, in the order in which they are returned. */
 export interface RecordedValues {
   /** Milliseconds since the Unix epoch. */
   readonly wallMs: readonly number[];
-  /** Nanoseconds of a clock that only rises. */
+  /** Nanoseconds of the monotonic clock. */
   readonly monotonicNs: readonly bigint[];
   readonly random: Uint8Array;
 }
 
-/** Of what a guest is started with, what many guests have in common: a thread that they share is told of it once. */
+/** Start parameters that many guests have in common: a shared thread receives them once. */
 export interface SharedGuestTerms {
   readonly args: readonly string[];
   readonly limits: Limits;
-  /** What the task lets a session ask for; the host asks again. */
+  /** What the task lets a session ask for; the host checks again. */
   readonly mcpTask: TaskPolicy;
-  /** Whether somebody can sit at the other end of the guest's user streams. */
+  /** Whether clients can connect to the guest's user streams. */
   readonly servesStreams: boolean;
   readonly verbose: boolean;
 }
 
-/** The rest of it, which is its own. */
+/** Start parameters of one guest alone. */
 export interface GuestOwnSpec {
   readonly env: Readonly<Record<string, string>>;
-  /** What its replayLog begins with; null: there is none. */
+  /** The history to replay; null: the run has no journal. */
   readonly replay: ReplayStart | null;
-  /** What clocks and dice give first; null: what the system gives. */
+  /** What clocks and entropy return first; null: those of the system. */
   readonly recordedValues: RecordedValues | null;
 }
 
-/** What a guest is started with. */
 export interface GuestSpec extends SharedGuestTerms, GuestOwnSpec {}
 
-/** The same for a guest with a thread of its own. */
+/** Start parameters of a guest with a dedicated thread. */
 export interface DedicatedSpec extends GuestSpec {
-  /** How often each call of the table was made: the host looks when somebody asks, also while the guest computes. */
+  /** Calls made so far, by row of the ABI table; the host reads them at any time, also while the guest computes. */
   readonly hostcallCounts: Float64Array<SharedArrayBuffer>;
-  /** File descriptors of the process that the guest's output goes to; null: it is posted to the host thread. */
+  /** File descriptors of the process that the guest's output goes to; null: posted to the host thread. */
   readonly output: Readonly<Record<StandardStream, number | null>>;
-  /** How much of each posted stream and of the replayLog the host has not taken yet; null where nothing is posted. */
-  readonly underway: SharedArrayBuffer | null;
+  /** Unacknowledged bytes of each posted stream and of the journal events; null: nothing is posted. */
+  readonly unacknowledged: SharedArrayBuffer | null;
 }
 
-/** The first that a guest thread is told: plain data, nothing secret. */
+/** First message to a guest thread: plain data without secrets. Exactly one of the two is set. */
 export interface ThreadSpec {
-  /** The only guest of a thread of its own, whose module follows when it is compiled; null: many come and go. */
+  /** The guest of a dedicated thread; its module follows when it is compiled. */
   readonly guest: DedicatedSpec | null;
-  /** Null: the thread has one guest. */
   readonly shared: SharedThreadSpec | null;
 }
 
 export interface SharedThreadSpec {
-  /** Its first word is set when the guest that computes is to give way. */
+  /** Shared memory with {@link preemptionWords}. */
   readonly turns: WebAssembly.Memory;
-  /** The linear memory that all guests together may have. */
+  /** Limit of the linear memory of all guests together. */
   readonly memoryBytes: number;
 }
 
-/** Of what a thread's `turns` has: is somebody to give way, and which guest had the thread last. */
-export const preemptionWords = { yieldPoints: 0, holder: 1 } as const;
+/** Words of a shared thread's preemption memory: whether the running guest is to yield, and which guest ran last. */
+export const preemptionWords = { yieldRequested: 0, holder: 1 } as const;
 
+/** Counters of one guest: the calls of each row of the ABI table, then the milliseconds it computed. */
+export const COUNTERS = calls.length + 1;
+export const COMPUTED_MS_INDEX = calls.length;
 /** Guests of a thread whose counters are in one memory. */
 export const COUNTER_GUESTS = 256;

@@ -34,7 +34,7 @@ export interface PrepareOptions {
   /** Ends the compilation of a component. @default never */
   readonly signal?: AbortSignal | null;
   /** Whether it is to give way to others on its thread. @default false */
-  readonly givesWay?: boolean;
+  readonly preemptible?: boolean;
 }
 
 /** From the bytes of a file to what may run: kind, admission, bounds, compilation, imports, entry. */
@@ -52,17 +52,17 @@ export async function prepare(bytes: Uint8Array, options: PrepareOptions): Promi
     cacheDirectory: options.componentCache ?? null,
     onNotice: options.onNotice ?? (() => {}),
     signal: options.signal ?? new AbortController().signal,
-    givesWay: options.givesWay ?? false,
+    preemptible: options.preemptible ?? false,
   });
 }
 
 async function prepareModule(
   bytes: Uint8Array,
-  { limits, allowUnknownImports, givesWay = false }: PrepareOptions,
+  { limits, allowUnknownImports, preemptible = false }: PrepareOptions,
 ): Promise<PreparedModule> {
   endPromptly();
   const bounded = boundMemory(bytes, limits);
-  const { module, turns, unshareable } = givesWay ? await compileWithTurns(bounded) : await compileAsItIs(bounded);
+  const { module, turns, unshareable } = preemptible ? await compileWithTurns(bounded) : await compileAsItIs(bounded);
   const imports = importsOf(module, turns);
   const unknownImports = checkImports(imports, importTypes(bytes));
   if (unknownImports.length > 0 && !allowUnknownImports) throw unknownError(unknownImports);

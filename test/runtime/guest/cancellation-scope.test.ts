@@ -1,29 +1,29 @@
 import { expect, it } from 'vitest';
 import { CancellationScope } from '../../../src/runtime/guest/cancellation-scope.ts';
 
-function onLeash() {
+function openScope() {
   const said: string[] = [];
   const scope = new CancellationScope({
-    resumes: () => said.push('resumes'),
-    waits: () => said.push('waits'),
+    resumed: () => said.push('resumes'),
+    suspended: () => said.push('waits'),
     closed: () => said.push('closed'),
   });
   return { scope, said };
 }
 
 it('a wait that is over gives the guest its thread back', async () => {
-  const { scope, said } = onLeash();
-  expect(await scope.hold(Promise.resolve(5))).toBe(5);
-  await expect(scope.hold(Promise.reject(new Error('no')))).rejects.toThrow('no');
+  const { scope, said } = openScope();
+  expect(await scope.guard(Promise.resolve(5))).toBe(5);
+  await expect(scope.guard(Promise.reject(new Error('no')))).rejects.toThrow('no');
   expect(said).toEqual(['waits', 'resumes', 'waits', 'resumes']);
 });
 
 it('waits end with the guest, the innermost first, and what comes afterwards is nobody’s', async () => {
-  const { scope, said } = onLeash();
+  const { scope, said } = openScope();
   const { promise, resolve } = Promise.withResolvers<void>();
   const ends: string[] = [];
-  const outer = scope.hold(promise) as Promise<void>;
-  const inner = scope.hold(new Promise<void>(() => {})) as Promise<void>;
+  const outer = scope.guard(promise) as Promise<void>;
+  const inner = scope.guard(new Promise<void>(() => {})) as Promise<void>;
   const trapped = [outer.catch(() => ends.push('outer')), inner.catch(() => ends.push('inner'))];
   const forgotten = scope.atEnd(() => said.push('forgotten'));
   scope.atEnd(() => said.push('stopped'));
@@ -33,5 +33,5 @@ it('waits end with the guest, the innermost first, and what comes afterwards is 
   await Promise.all(trapped);
   expect(ends).toEqual(['inner', 'outer']);
   expect(said).toEqual(['waits', 'waits', 'stopped', 'closed']);
-  expect(() => scope.hold(1)).toThrow(WebAssembly.RuntimeError);
+  expect(() => scope.guard(1)).toThrow(WebAssembly.RuntimeError);
 });

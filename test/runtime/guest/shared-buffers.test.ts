@@ -14,9 +14,9 @@ it('a replayLog that the host does not take makes its guest wait at its turn, un
   post(replayLog, 2);
   const waits = replayLog.room();
   expect(waits).toBeInstanceOf(Promise);
-  replayLog.taken(1);
+  replayLog.acknowledged(1);
   expect(replayLog.room()).toBe(waits);
-  replayLog.taken(1);
+  replayLog.acknowledged(1);
   await waits;
   expect(replayLog.room()).toBeNull();
 });

@@ -2,9 +2,9 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { MessageChannel } from 'node:worker_threads';
 import { expect, it, onTestFinished } from 'vitest';
-import { sharedCounts } from '../../../src/runtime/guest/binding/hostcall-counts.ts';
 import { ThreadPort } from '../../../src/runtime/guest/hostcalls/host-link.ts';
 import { SharedThread } from '../../../src/runtime/guest/shared-thread.ts';
+import { newCounters } from '../../../src/runtime/host/guest-counters.ts';
 import type { SharedGuestTerms } from '../../../src/runtime/port/guest-spec.ts';
 import { parseEvents } from '../../../src/runtime/port/journal-events.ts';
 import { compileLimits } from '../../../src/runtime/port/limits.ts';
@@ -37,7 +37,7 @@ function threadWithClerk() {
   const terms: SharedGuestTerms = {
     ...{ args: ['clerk'], limits: compileLimits(), mcpTask: disabledTask, servesStreams: true, verbose: false },
   };
-  tell(THREAD, 0, 'counters', 0, sharedCounts());
+  tell(THREAD, 0, 'counters', 0, newCounters(1));
   tell(THREAD, 0, 'terms', 1, terms);
   tell(THREAD, 0, 'module', 1, ['start', { module: new WebAssembly.Module(wasm), unknownImports: [], turns: null }]);
   const open = () => {

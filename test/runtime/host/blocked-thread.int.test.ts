@@ -36,10 +36,10 @@ function open(turnMs: number) {
     };
     const listener = {
       receive: () => {},
-      onEvents: null,
+      recordEvents: null,
       lost: ({ message }: { message: string }) => void lost.set(digest, message),
     };
-    return scheduler.seat('default', { spec, prepared: await rewritten(run), digest, listener });
+    return scheduler.place('default', { spec, prepared: await rewritten(run), digest, listener });
   };
   const isQuarantined = async (digest: string) => scheduler.refusal(await rewritten(SLEEPS), digest) !== null;
   return { place, lost, isQuarantined };

@@ -16,7 +16,7 @@ it('what a guest on a shared thread has computed is its own alone [approval.cloc
       (memory (export "memory") 1) (func (export "run") (result i32) ${run} (i32.const 0)))`);
     const spec = {
       ...{ args: [], env: {}, limits, mcpTask: disabledTask },
-      ...{ servesStreams: false, verbose: false, replay: null, recordedValues: null, underway: null },
+      ...{ servesStreams: false, verbose: false, replay: null, recordedValues: null, unacknowledged: null },
       output: { stdout: null, stderr: null },
     };
     const guest = scheduler.reserve({
@@ -26,7 +26,7 @@ it('what a guest on a shared thread has computed is its own alone [approval.cloc
       spec: () => spec,
       dedicatedSpec: () => spec,
     });
-    guest.listen({ receive: () => {}, onEvents: null, lost: () => {} });
+    guest.listen({ receive: () => {}, recordEvents: null, lost: () => {} });
     const options = { limits, allowUnknownImports: false, componentCache: null, onNotice: () => {} };
     await guest.start(await scheduler.prepare(wasm, options));
     return guest;

@@ -1,8 +1,7 @@
 import { expect, it } from 'vitest';
 import { calls } from '../../../src/runtime/abi/calls.ts';
-import { COMPUTED_AT, COUNTERS } from '../../../src/runtime/guest/binding/hostcall-counts.ts';
 import { GuestCounters } from '../../../src/runtime/host/guest-counters.ts';
-import { COUNTER_GUESTS } from '../../../src/runtime/port/guest-spec.ts';
+import { COMPUTED_MS_INDEX, COUNTER_GUESTS, COUNTERS } from '../../../src/runtime/port/guest-spec.ts';
 
 it('each guest has its own counters, of which the next one in its place sees nothing', () => {
   const blocks: Float64Array[] = [];
@@ -21,14 +20,14 @@ it('each guest has its own counters, of which the next one in its place sees not
   };
   for (const place of places) {
     of(place)[0] = place + 1;
-    of(place)[COMPUTED_AT] = place;
+    of(place)[COMPUTED_MS_INDEX] = place;
   }
   const [first] = calls;
   for (const place of places) {
     expect(counters.hostcalls(place)).toEqual({ [first.name]: place + 1 });
     expect(counters.computedMs(place)).toBe(place);
   }
-  of(7)[COMPUTED_AT] = Number.NaN;
+  of(7)[COMPUTED_MS_INDEX] = Number.NaN;
   of(7)[0] = 1.5;
   expect(counters.computedMs(7)).toBe(null);
   expect(counters.hostcalls(7)).toEqual({});

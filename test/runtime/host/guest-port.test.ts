@@ -11,9 +11,9 @@ const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 function open() {
   const { port1, port2 } = new MessageChannel();
   onTestFinished(() => port2.close());
-  const port = new GuestPort(port1, 7);
+  const port = new GuestPort(port1);
   const posted = vi.spyOn(port1, 'postMessage');
-  /** What the guest's thread finds. */
+  /** Messages that reached the guest thread. */
   const arrived = () => {
     const found: unknown[] = [];
     for (let next = receiveMessageOnPort(port2); next; next = receiveMessageOnPort(port2)) found.push(next.message);
@@ -23,22 +23,22 @@ function open() {
 }
 
 describe('replies to a guest', () => {
-  it('that are given in one breath go together at its end, in their order and before anything else happens', async () => {
+  it('of one macrotask are posted together in its microtasks, in order', async () => {
     const { port, arrived } = open();
-    for (const call of [1, 2, 3]) port.reply(call, done(`${call}`));
+    for (const call of [1, 2, 3]) port.post(7, call, done(`${call}`));
     expect(arrived()).toEqual([]);
     await null;
     expect(arrived()).toEqual([[[message(1, '1'), message(2, '2'), message(3, '3')]]]);
-    port.reply(4, done('4'));
+    port.post(7, 4, done('4'));
     await null;
     expect(arrived()).toEqual([message(4, '4')]);
     await port.close();
   });
 
-  it('that come one in a turn are one message each, and nothing is posted besides', async () => {
+  it('of separate macrotasks are posted one by one', async () => {
     const { port, posted } = open();
     for (const call of [1, 2, 3]) {
-      port.reply(call, done(''));
+      port.post(7, call, done(''));
       await turn();
       await turn();
     }
@@ -46,13 +46,13 @@ describe('replies to a guest', () => {
     await port.close();
   });
 
-  it('are nothing to a guest that is gone', async () => {
+  it('are dropped after the port is closed', async () => {
     const { port, arrived } = open();
-    port.reply(1, done('1'));
-    port.reply(2, done('2'));
+    port.post(7, 1, done('1'));
+    port.post(7, 2, done('2'));
     await port.close();
     await turn();
-    port.reply(3, done('3'));
+    port.post(7, 3, done('3'));
     await turn();
     expect(arrived()).toEqual([[[message(1, '1'), message(2, '2')]]]);
   });
@@ -61,32 +61,34 @@ describe('replies to a guest', () => {
 describe('messages of a guest', () => {
   const notice = (text: string) => [7, 0, 0, 'notice', text];
 
-  it('are taken in one go, in their order', async () => {
+  it('that have arrived are taken in one macrotask, in order', async () => {
     const { port, guest } = open();
     const turns: string[] = [];
-    port.listen(
-      (told: GuestMessage) => {
-        turns.push(String(told[4]));
+    port.listen({
+      receive: (message: GuestMessage) => {
+        turns.push(String(message[4]));
         queueMicrotask(() => turns.push('a turn'));
       },
-      (why) => turns.push(why),
-    );
+      recordEvents: null,
+      violated: (why) => turns.push(why),
+    });
     for (const text of ['one', 'two', 'three']) guest.postMessage(notice(text));
     await until(() => turns.length === 6, 'the messages');
     expect(turns).toEqual(['one', 'two', 'three', 'a turn', 'a turn', 'a turn']);
     await port.close();
   });
 
-  it('are all taken, also after one that is none, and those that its thread left behind', async () => {
+  it('are all taken when the port closes, also after invalid ones', async () => {
     const { port, guest } = open();
-    const told: unknown[] = [];
-    port.listen(
-      (one: GuestMessage) => {
+    const received: unknown[] = [];
+    port.listen({
+      receive: (one: GuestMessage) => {
         if (one[4] === 'odd') throw new Error('of the receiver');
-        told.push(one[4]);
+        received.push(one[4]);
       },
-      (why) => told.push(why),
-    );
+      recordEvents: null,
+      violated: (why) => received.push(why),
+    });
     for (const text of ['one', 'odd', 'two']) guest.postMessage(notice(text));
     guest.postMessage('no message');
     guest.postMessage([[notice('three'), 'no message']]);
@@ -94,6 +96,6 @@ describe('messages of a guest', () => {
     guest.close();
     await port.close();
     const none = expect.stringContaining('not a message');
-    expect(told).toEqual(['one', 'of the receiver', 'two', none, 'three', none, 'last']);
+    expect(received).toEqual(['one', 'of the receiver', 'two', none, 'three', none, 'last']);
   });
 });

@@ -29,7 +29,7 @@ class FakeThread {
     for (const end = this.now + ms; this.now < end; ) {
       const silentMs = this.beat(lateMs);
       if (this.computedMs !== null) this.computedMs += (BEAT_MS + lateMs) * computing;
-      if (silentMs >= TURN_MS && (await this.heartbeat.isHeld(this.now, TURN_MS))) return true;
+      if (silentMs >= TURN_MS && (await this.heartbeat.isBlocked(this.now, TURN_MS))) return true;
     }
     return false;
   }

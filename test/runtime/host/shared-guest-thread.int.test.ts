@@ -29,7 +29,7 @@ it('a thread that ends by a system error quarantines no module, and each guest h
   const thread = new SharedGuestThread({
     ...{ namespace: 'default', memoryBytes: 1, changed: () => {}, idle: () => {} },
     clock: { watch: () => () => {} } as unknown as PreemptionClock,
-    quarantined: (digest) => void quarantined.push(digest),
+    quarantine: (digest) => void quarantined.push(digest),
   });
   onTestFinished(() => thread.close());
   const spec = {
@@ -39,7 +39,7 @@ it('a thread that ends by a system error quarantines no module, and each guest h
   const losses = ['one', 'two'].map(
     (digest) =>
       new Promise((lost) => {
-        thread.open({ spec, prepared, digest, listener: { receive: () => {}, onEvents: null, lost } });
+        thread.open({ spec, prepared, digest, listener: { receive: () => {}, recordEvents: null, lost } });
       }),
   );
   Atomics.store(new Int32Array(thread.turns.buffer), preemptionWords.holder, 1);

@@ -1,3 +1,16 @@
+/*
+ * Replay log of one guest thread: records every nondeterministic input of the guest and replays it at the same position.
+ * See docs/contributing/durable.md for the invariants.
+ *
+ * A position is CALL.STEP. CALL counts hostcalls; STEP counts, within one call, what the thread does that may meet an
+ * input: the end of a call, a poll of the port, a message to the host, a wait, a timer, a read of clock or entropy.
+ * Between two steps the thread never looks at what has arrived, so an input belongs to exactly one position.
+ *
+ * Each recorded event carries the rolling hash of everything that the guest did before it. Replay compares position and
+ * hash; the first difference ends the replay as `diverged`. Everything but the recorded inputs is computed again.
+ *
+ * One ReplayLog belongs to one guest; on a shared thread every guest has its own.
+ */
 import { type CallName, calls } from '../../abi/calls.ts';
 import { Failure } from '../../abi/errno.ts';
 import type { GuestMemory } from '../../abi/memory.ts';
@@ -6,19 +19,18 @@ import type { GuestRequest, HostMessage } from '../../port/port.ts';
 import { mix, mixStart, mixStartOfText, mixValue } from './rolling-hash.ts';
 import { type DeterministicSources, systemSources } from './sources.ts';
 
-/** The link as the replayLog uses it. */
 export interface ReplayLink {
-  /** Gives a message to whoever waits for it. */
+  /** Delivers a replayed message to its receiver. */
   deliver(message: HostMessage): void;
-  /** Takes what was held back while the replayLog played. */
-  takeHeld(): void;
-  /** Posts what was written so far, with nothing else to say. */
+  /** Delivers messages that arrived during replay. */
+  releaseHeld(): void;
+  /** Posts a message outside the recorded history, with the events recorded so far. */
   post(request: GuestRequest): void;
 }
 
-/** What of the replayLog was posted and the host has not taken. */
+/** Back pressure of posted journal events. */
 export interface PostWindow {
-  /** So much more is about to be posted: waits until it has room, or sees to it that the guest does. */
+  /** Before so much more is posted: waits for room, or makes sure that the guest will. */
   waitFor(chars: number): void;
   add(chars: number): void;
 }
@@ -27,63 +39,57 @@ interface Timer {
   readonly ms: number;
   readonly fire: () => void;
   stop: () => void;
-  /** The host knows of it. */
-  isTold: boolean;
+  /** The host knows this timer. */
+  isReported: boolean;
 }
 
-/** Events that are not shipped with a message yet are shipped alone beyond this. */
-const MAX_UNSHIPPED_CHARS = 64 * 1024;
-/** Turns of the event loop without anything happening, after which nothing will. The first few come at once. */
-const IDLE_TURNS = 1_000;
-const PROMPT_TURNS = 50;
+/** Beyond this, events are posted without waiting for the guest's next message. */
+const MAX_UNSENT_CHARS = 64 * 1024;
+/** Ticks of the event loop without progress after which a replayed guest makes none; the first ones follow at once. */
+const IDLE_TICKS = 1_000;
+const PROMPT_TICKS = 50;
 
-/**
- * What makes one run of a guest different from another: what reached its thread, and where. Written down as it happens,
- * and played: then the same things reach it at the same places, and everything else is computed again. Places are
- * counted by what the thread does: each hostcall that begins, and within it each end, look at the port, message to the
- * host, wait, timer and throw of dice. Between two of them nothing of the thread looks at what has arrived.
- */
 export class ReplayLog implements DeterministicSources {
   #hash = 0;
   #call = 0;
   #step = 0;
   /** Row of the call that began last. */
   #row = -1;
-  #written = '';
+  #unsent = '';
   #nextTimer = 1;
   readonly #timers = new Map<number, Timer>();
   #link: ReplayLink | undefined;
-  /** Null: what comes is written down. */
-  #played: readonly ReplayEvent[] | null;
+  /** Events to replay; null: the guest runs live and its inputs are recorded. */
+  #history: readonly ReplayEvent[] | null;
   readonly #continuesLive: boolean;
   #at = 0;
-  #isPumping = false;
+  #isReplayScheduled = false;
   /** The guest has ended. */
   #isClosed = false;
-  /** The host was told that the journal goes no further, or is of another run. */
+  /** The host was notified that the history is exhausted, or has diverged. */
   #hasStopped = false;
   readonly #halt: () => never;
-  #idleTurns = 0;
+  #idleTicks = 0;
 
-  readonly #underway: PostWindow | null;
-  readonly #sleeps: ReadonlyMap<number, number>;
+  readonly #window: PostWindow | null;
+  readonly #timerDeadlines: ReadonlyMap<number, number>;
   readonly #reportTimersMs: number;
 
   /**
-   * `underway`: what of it the host has not taken; null: nobody counts.
-   * `halt`: ends what the thread does for the guest; the host has been told why. @default the whole thread waits to be ended
+   * `window` null: posted events are not counted. `halt` stops the guest after the host was notified why.
+   * @default blocks the thread until the host terminates it
    */
-  constructor(start: ReplayStart, underway: PostWindow | null = null, halt: () => never = waitForEver) {
+  constructor(start: ReplayStart, window: PostWindow | null = null, halt: () => never = blockThread) {
     const { events, continuesLive, sleeps = [], reportTimersMs } = start;
-    this.#underway = underway;
-    this.#sleeps = new Map(sleeps);
+    this.#window = window;
+    this.#timerDeadlines = new Map(sleeps);
     this.#reportTimersMs = reportTimersMs ?? Number.POSITIVE_INFINITY;
-    this.#played = events.length === 0 && continuesLive ? null : events;
+    this.#history = events.length === 0 && continuesLive ? null : events;
     this.#continuesLive = continuesLive;
     this.#halt = halt;
   }
 
-  /** The guest has ended: no timer of it fires any more. */
+  /** The guest has ended: stops its timers. */
   close(): void {
     this.#isClosed = true;
     for (const { stop } of this.#timers.values()) stop();
@@ -94,29 +100,29 @@ export class ReplayLog implements DeterministicSources {
     this.#link = link;
   }
 
-  /** Whether messages of the host are to be held back. */
-  get isPlaying(): boolean {
-    return this.#played !== null;
+  /** Whether messages of the host must be held back. */
+  get isReplaying(): boolean {
+    return this.#history !== null;
   }
 
-  /** Changes with all that the guest's thread does. */
-  get place(): string {
+  /** Changes with every step of the guest. */
+  get position(): string {
     return `${this.#call}.${this.#step}`;
   }
 
-  /** Whether all timers that are set are known to the host: nothing happens by itself that it does not expect. */
-  get hasToldAll(): boolean {
-    return [...this.#timers.values()].every(({ isTold }) => isTold);
+  /** Whether the host knows every pending timer. */
+  get allTimersReported(): boolean {
+    return [...this.#timers.values()].every(({ isReported }) => isReported);
   }
 
-  /** The host is told something that is no part of the run. */
-  tells(request: GuestRequest): void {
+  /** Sends the host a message outside the recorded history. */
+  notifyHost(request: GuestRequest): void {
     if (!this.#isClosed) this.#link?.post(request);
   }
 
-  /** A call begins. Of its parameters only numbers count: texts are told when they are read. */
-  begin(row: number, a?: unknown, b?: unknown, c?: unknown, d?: unknown): void {
-    if (this.#played !== null) this.#leave();
+  /** A hostcall begins. Numbers are hashed here, texts when they are read. */
+  beginCall(row: number, a?: unknown, b?: unknown, c?: unknown, d?: unknown): void {
+    if (this.#history !== null) this.#leave();
     this.#call += 1;
     this.#step = 0;
     this.#row = row;
@@ -128,77 +134,77 @@ export class ReplayLog implements DeterministicSources {
     this.#hash = hash;
   }
 
-  passesText(text: string): void {
+  hashText(text: string): void {
     this.#hash = mixStartOfText(this.#hash, text);
   }
 
-  passesBytes(memory: GuestMemory, ptr: number, length: number): void {
+  hashBytes(memory: GuestMemory, ptr: number, length: number): void {
     this.#hash = mixStart(this.#hash, memory, ptr, length);
   }
 
-  gives(value: unknown): void {
-    if (this.#played !== null) this.#leave();
+  endCall(value: unknown): void {
+    if (this.#history !== null) this.#leave();
     this.#step += 1;
     this.#hash = mix(this.#hash, typeof value === 'number' ? value | 0 : returned(value));
   }
 
-  /** The guest's thread is about to wait, or to look what has come while it did. */
-  marks(): void {
+  /** The guest is about to wait, or to look at what arrived while it waited. */
+  step(): void {
     this.#advance();
   }
 
-  /** Takes what has arrived, now. */
-  looks(take: () => void): void {
+  /** Polls the port, with `take` when live. */
+  poll(take: () => void): void {
     this.#advance();
-    if (this.#played === null) take();
-    else this.#playDue();
+    if (this.#history === null) take();
+    else this.#replayDue();
     this.#advance();
   }
 
-  took([, call]: HostMessage): void {
+  recordMessage([, call]: HostMessage): void {
     this.#write('r', String(call));
   }
 
-  /** The host is about to be told something. */
-  posts(message: readonly unknown[]): void {
+  /** The guest is about to post a message. */
+  recordPost(message: readonly unknown[]): void {
     this.#advance();
     const isEnd = message[3] === 'ended';
-    // Whichever number the guest has on its thread, it is the same run.
-    const said = asRecorded(message[0] === 0 ? message : [0, ...message.slice(1)]);
-    this.#hash = isEnd ? mixEnding(this.#hash, message[4]) : mixValue(this.#hash, said);
-    if (this.#played === null) {
-      this.#written += eventText(this.#call, this.#step, this.#hash, 'k', '');
+    // The number of the guest on its thread is not part of the run.
+    const recorded = asRecorded(message[0] === 0 ? message : [0, ...message.slice(1)]);
+    this.#hash = isEnd ? mixEnding(this.#hash, message[4]) : mixValue(this.#hash, recorded);
+    if (this.#history === null) {
+      this.#unsent += eventText(this.#call, this.#step, this.#hash, 'k', '');
       return;
     }
-    const next = this.#due();
+    const next = this.#dueEvent();
     if (next?.kind === 'k') this.#consume(next);
-    if (!isEnd || this.#played === null) return;
-    if (this.#at < this.#played.length) this.#diverge('the guest ends here, and the journal continues');
-    this.#played = null;
+    if (!isEnd || this.#history === null) return;
+    if (this.#at < this.#history.length) this.#diverge('the guest ends here, and the journal continues');
+    this.#history = null;
   }
 
-  /** What was written since the last time. */
-  unshipped(): string {
-    const written = this.#written;
-    this.#written = '';
-    if (written !== '') this.#underway?.add(written.length);
-    return written;
+  /** Returns the events that were not posted yet. */
+  takeUnsent(): string {
+    const events = this.#unsent;
+    this.#unsent = '';
+    if (events !== '') this.#window?.add(events.length);
+    return events;
   }
 
   wallMs(): number {
-    return Number(this.#drawn('c', () => String(systemSources.wallMs())));
+    return Number(this.#read('c', () => String(systemSources.wallMs())));
   }
 
   monotonicNs(): bigint {
-    return BigInt(this.#drawn('c', () => String(systemSources.monotonicNs())));
+    return BigInt(this.#read('c', () => String(systemSources.monotonicNs())));
   }
 
   fillRandom(bytes: Uint8Array): void {
-    const drawn = this.#drawn('d', () => {
+    const value = this.#read('d', () => {
       systemSources.fillRandom(bytes);
       return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64url');
     });
-    bytes.set(Buffer.from(drawn, 'base64url'));
+    bytes.set(Buffer.from(value, 'base64url'));
   }
 
   randomI64(): bigint {
@@ -210,40 +216,40 @@ export class ReplayLog implements DeterministicSources {
   after(ms: number, fire: () => void): () => void {
     this.#advance();
     const id = this.#nextTimer++;
-    const timer: Timer = { ms, fire, stop: () => {}, isTold: false };
+    const timer: Timer = { ms, fire, stop: () => {}, isReported: false };
     this.#timers.set(id, timer);
-    if (this.#played === null) this.#arm(id, timer);
+    if (this.#history === null) this.#arm(id, timer);
     return () => {
       this.#timers.delete(id);
       timer.stop();
-      this.#tellOver(id, timer);
+      this.#reportTimerEnd(id, timer);
     };
   }
 
   #arm(id: number, timer: Timer): void {
-    // One that was set before the run was parked does not begin anew.
-    const left = (this.#sleeps.get(id) ?? Number.POSITIVE_INFINITY) - systemSources.wallMs();
+    // A timer set before the run was parked does not start over.
+    const left = (this.#timerDeadlines.get(id) ?? Number.POSITIVE_INFINITY) - systemSources.wallMs();
     const ms = Math.max(0, Math.min(timer.ms, left));
     timer.stop = systemSources.after(ms, () => {
       this.#timers.delete(id);
       this.#write('t', String(id));
-      this.#tellOver(id, timer);
+      this.#reportTimerEnd(id, timer);
       timer.fire();
     });
     if (ms < this.#reportTimersMs) return;
-    timer.isTold = true;
+    timer.isReported = true;
     this.#link?.post(['sleeps', id, ms]);
   }
 
-  #tellOver(id: number, timer: Timer): void {
-    if (timer.isTold && !this.#isClosed) this.#link?.post(['woke', id]);
-    timer.isTold = false;
+  #reportTimerEnd(id: number, timer: Timer): void {
+    if (timer.isReported && !this.#isClosed) this.#link?.post(['woke', id]);
+    timer.isReported = false;
   }
 
-  #drawn(kind: 'c' | 'd', draw: () => string): string {
+  #read(kind: 'c' | 'd', draw: () => string): string {
     this.#advance();
-    if (this.#played !== null) {
-      const next = this.#due();
+    if (this.#history !== null) {
+      const next = this.#dueEvent();
       if (next?.kind === kind) {
         this.#consume(next);
         return next.value;
@@ -260,31 +266,31 @@ export class ReplayLog implements DeterministicSources {
   }
 
   #write(kind: EventKind, value: string): void {
-    this.#written += eventText(this.#call, this.#step, this.#hash, kind, value);
-    if (this.#written.length <= MAX_UNSHIPPED_CHARS) return;
-    // Nothing else bounds what a guest draws; of what reaches it, others do.
-    if (kind === 'c' || kind === 'd') this.#underway?.waitFor(this.#written.length);
+    this.#unsent += eventText(this.#call, this.#step, this.#hash, kind, value);
+    if (this.#unsent.length <= MAX_UNSENT_CHARS) return;
+    // Messages are bounded elsewhere; reads of clock and entropy only here.
+    if (kind === 'c' || kind === 'd') this.#window?.waitFor(this.#unsent.length);
     this.#link?.post(['journal']);
   }
 
   #advance(): void {
-    if (this.#played !== null) this.#leave();
+    if (this.#history !== null) this.#leave();
     this.#step += 1;
   }
 
-  /** Everything that came at this place has to be there before the next. */
+  /** Replays what is due at this position before the guest leaves it. */
   #leave(): void {
-    this.#idleTurns = 0;
-    this.#playDue();
-    const next = this.#played?.[this.#at];
+    this.#idleTicks = 0;
+    this.#replayDue();
+    const next = this.#history?.[this.#at];
     if (next !== undefined && this.#isHere(next))
       this.#diverge(`the journal has ${words[next.kind]} here, and the guest does nothing of the kind`);
-    if (this.#played !== null && next === undefined) this.#stop('exhausted', '');
-    this.#pump();
+    if (this.#history !== null && next === undefined) this.#stop('exhausted', '');
+    this.#scheduleReplay();
   }
 
-  #playDue(): void {
-    for (let next = this.#due(); next?.kind === 'r' || next?.kind === 't'; next = this.#due()) {
+  #replayDue(): void {
+    for (let next = this.#dueEvent(); next?.kind === 'r' || next?.kind === 't'; next = this.#dueEvent()) {
       const { message, value } = next;
       const timer = message === null ? this.#timers.get(Number(value)) : undefined;
       if (message === null && timer === undefined) {
@@ -297,9 +303,9 @@ export class ReplayLog implements DeterministicSources {
     }
   }
 
-  /** The next event, if this is its place. */
-  #due(): ReplayEvent | undefined {
-    const next = this.#played?.[this.#at];
+  /** The next event, if it is due at this position. */
+  #dueEvent(): ReplayEvent | undefined {
+    const next = this.#history?.[this.#at];
     if (next === undefined) return undefined;
     if (this.#isHere(next)) return next;
     const isPast = next.call < this.#call || (next.call === this.#call && next.step < this.#step);
@@ -314,37 +320,37 @@ export class ReplayLog implements DeterministicSources {
   #consume({ hash }: ReplayEvent): void {
     if (hash !== this.#hash) this.#diverge('the hostcalls of the guest up to here differ from the recorded ones');
     this.#at += 1;
-    if (this.#at < (this.#played?.length ?? 0) || !this.#continuesLive) return;
-    this.#played = null;
+    if (this.#at < (this.#history?.length ?? 0) || !this.#continuesLive) return;
+    this.#history = null;
     this.#link?.post(['live']);
     for (const [id, timer] of this.#timers) this.#arm(id, timer);
-    setImmediate(() => this.#link?.takeHeld());
+    setImmediate(() => this.#link?.releaseHeld());
   }
 
-  /** Plays on while the guest waits. */
-  #pump(): void {
-    if (this.#isPumping || this.#played === null) return;
-    this.#isPumping = true;
-    const turn = () => {
-      this.#isPumping = false;
-      if (this.#played === null || this.#isClosed || this.#hasStopped) return;
+  /** Replays on while the guest waits. */
+  #scheduleReplay(): void {
+    if (this.#isReplayScheduled || this.#history === null) return;
+    this.#isReplayScheduled = true;
+    const tick = () => {
+      this.#isReplayScheduled = false;
+      if (this.#history === null || this.#isClosed || this.#hasStopped) return;
       try {
-        this.#playOn(this.#played);
+        this.#continueReplay(this.#history);
       } catch (error) {
         if (!this.#hasStopped) throw error;
       }
     };
-    if (this.#idleTurns < PROMPT_TURNS) setImmediate(turn);
-    else setTimeout(turn, 1);
+    if (this.#idleTicks < PROMPT_TICKS) setImmediate(tick);
+    else setTimeout(tick, 1);
   }
 
-  #playOn(played: readonly ReplayEvent[]): void {
-    this.#idleTurns += 1;
-    this.#playDue();
-    if (this.#played === null) return; // that was the last, and the guest goes on live
-    if (this.#at === played.length) this.#stop('exhausted', '');
-    if (this.#idleTurns > IDLE_TURNS) this.#diverge('the guest waits here for an event that the journal does not have');
-    this.#pump();
+  #continueReplay(history: readonly ReplayEvent[]): void {
+    this.#idleTicks += 1;
+    this.#replayDue();
+    if (this.#history === null) return; // that was the last event: the guest continues live
+    if (this.#at === history.length) this.#stop('exhausted', '');
+    if (this.#idleTicks > IDLE_TICKS) this.#diverge('the guest waits here for an event that the journal does not have');
+    this.#scheduleReplay();
   }
 
   #diverge(what: string): never {
@@ -353,16 +359,16 @@ export class ReplayLog implements DeterministicSources {
     return this.#stop('diverged', `${where}, position ${this.#call}.${this.#step}: ${what}`);
   }
 
-  /** Says so and does nothing more: the host ends the guest. */
+  /** Notifies the host, which ends the guest, and halts. */
   #stop(state: 'exhausted' | 'diverged', detail: string): never {
     if (!this.#hasStopped) this.#link?.post(['replay', state, detail]);
     this.#hasStopped = true;
-    // Of a guest that has ended, of which its journal says nothing or something else, nothing is left to be halted.
+    // Nothing is left to halt of a guest that has ended.
     return this.#isClosed ? (undefined as never) : this.#halt();
   }
 }
 
-function waitForEver(): never {
+function blockThread(): never {
   const never = new Int32Array(new SharedArrayBuffer(4));
   for (;;) Atomics.wait(never, 0, 0);
 }
@@ -375,7 +381,7 @@ const words: Readonly<Record<EventKind, string>> = {
   k: 'a message to the host',
 };
 
-/** What a call comes to that is no number: its errno, or the length of what it gives. */
+/** The hashed result of a call: its errno, or the length of its body. */
 function returned(value: unknown): number {
   if (typeof value === 'string') return value.length;
   if (ArrayBuffer.isView(value)) return value.byteLength;
@@ -383,8 +389,8 @@ function returned(value: unknown): number {
   return typeof value === 'bigint' ? Number(BigInt.asIntN(32, value)) : 0;
 }
 
-/** Notices that read differently when the first journals were recorded; the hash of a run contains the first wording. */
-const firstWordings: readonly (readonly [now: RegExp, first: string])[] = [
+/** Notices whose wording changed after the first journals were recorded; the hash of a run contains the first wording. */
+const recordedWordings: readonly (readonly [now: RegExp, first: string])[] = [
   [/^the tools of the guest could not be called: /, 'the guest: its tools could not be called: '],
   [
     /^the arguments of pending MCP calls reach (limits\.max_pending_bytes = \d+: EAGAIN)$/,
@@ -401,11 +407,11 @@ function asRecorded(message: readonly unknown[]): readonly unknown[] {
   if (message[3] !== 'notice' || typeof text !== 'string') return message;
   return message.with(
     4,
-    firstWordings.reduce((said, [now, first]) => said.replace(now, first), text),
+    recordedWordings.reduce((recorded, [now, first]) => recorded.replace(now, first), text),
   );
 }
 
-/** Not the stack of a trap: another V8 may word it differently. */
+/** Leaves out the stack of a trap: another V8 may word it differently. */
 function mixEnding(hash: number, report: unknown): number {
   const { ending } = report as { readonly ending: { readonly kind: string; readonly code?: number } };
   return mixValue(hash, [ending.kind, ending.code ?? null]);

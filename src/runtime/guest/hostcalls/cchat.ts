@@ -53,13 +53,13 @@ function closeSession(guest: GuestState, chat: ChatSession): void {
   };
   if (chat.unsettled === 0) {
     // The host lets go as soon as it hears of it, and it does before it hears of anything that could take the room.
-    if (chat.sent) guest.link.tellLater(['close_session', chat.id]);
+    if (chat.sent) guest.link.sendLater(['close_session', chat.id]);
     free();
     return;
   }
   guest.closingSessions += 1;
   const call = guest.link.call(['close_session', chat.id], () => {
-    guest.link.forget(call);
+    guest.link.unlisten(call);
     guest.closingSessions -= 1;
     free();
   });
@@ -108,7 +108,7 @@ function receive(guest: GuestState, response: ChatResponse, reply: HostReply): v
     // Bytes, once: a guest may ask for the answer again and again.
     response.complete(encoder.encode(body), metrics, guest);
     response.session.settled(response);
-    guest.link.forget(response.call);
+    guest.link.unlisten(response.call);
   }
 }
 
@@ -194,8 +194,8 @@ export const cchatCalls: Family<
     const refused = noRoomForCall(guest);
     if (refused) return refused;
     const response = new ChatResponse(chat, (flags & STREAM) !== 0, guest, ({ call }) => {
-      guest.link.tell(call, ['cancel']);
-      guest.link.forget(call);
+      guest.link.send(call, ['cancel']);
+      guest.link.unlisten(call);
       guest.wait.notify();
     });
     const responseFd = openFd(guest, response);
@@ -279,7 +279,7 @@ function take(guest: GuestState, response: ChatResponse, capacity: number): Uint
   }
   if (lines.byteLength === 0) return fail.EAGAIN;
   if (response.readUntold >= TOLD_BYTES) {
-    guest.link.tell(response.call, ['read', response.readUntold]);
+    guest.link.send(response.call, ['read', response.readUntold]);
     response.readUntold = 0;
   }
   return lines;

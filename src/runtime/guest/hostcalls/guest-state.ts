@@ -130,7 +130,7 @@ export class RunningGuestState implements GuestState {
     this.#noticed ??= new Set();
     if (this.#noticed.has(text)) return;
     this.#noticed.add(text);
-    this.link.tell(0, ['notice', text]);
+    this.link.send(0, ['notice', text]);
   }
 
   #newLog(): GuestLog {
@@ -162,7 +162,7 @@ export async function runTool(guest: GuestState, response: ChatResponse, request
   try {
     const answer = await guest.runTool(request, response.arena);
     if (response.pending) {
-      guest.link.tell(response.call, ['tool_result', request.callback, answer.rc, answer.content]);
+      guest.link.send(response.call, ['tool_result', request.callback, answer.rc, answer.content]);
     }
   } finally {
     response.callbacks--;

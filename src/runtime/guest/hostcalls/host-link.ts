@@ -1,36 +1,47 @@
+/*
+ * Guest end of the port: `ThreadPort` dispatches the messages of one thread to its guests, `HostLink` numbers the calls of
+ * one guest and delivers their replies, `IdleReporter` reports a guest with user streams that waits for long.
+ *
+ * Invariants
+ * - Messages of one guest arrive at the host in the order in which they were sent.
+ * - A call counts as unanswered until its final reply, also if its receiver was removed before.
+ * - While the replay log replays, messages of the host are held back, and delivered in order when it continues live.
+ * - Journal events are posted together with the guest's next message, so the host records them before it acts on that.
+ *
+ * Maps are created on first use: thousands of guests wait on a thread, most of them for a timer or for one reply.
+ */
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import type { ReplayLog } from '../../durable/guest/replay-log.ts';
 import { type GuestRequest, type HostMessage, type HostPosted, type HostReply, isFinalReply } from '../../port/port.ts';
 import type { WaitPoint } from '../descriptors/readiness.ts';
 
-/** A power of two. */
-const LOOKS_PER_DRAIN = 64;
+/** Calls of {@link HostLink.drain} per poll of the port while nothing is pending. A power of two. */
+const DRAINS_PER_POLL = 64;
 
 const nothing = () => {};
 const noTransfer: ArrayBuffer[] = [];
 
-/** Takes what the host says about one call. */
+/** Receives the replies to one call. */
 export type Receiver = (reply: HostReply) => void;
 
-/** What one guest says to the host, and hears from it about its calls. */
 export class HostLink {
   readonly #port: ThreadPort;
   readonly #wait: WaitPoint;
   readonly #guest: number;
   readonly #replayLog: ReplayLog | null;
-  /** What came while the replayLog played. */
+  /** Messages that arrived during replay. */
   #held: HostMessage[] = [];
-  // Made when they are needed: thousands of guests wait, and most of them for a clock or for one answer.
   #receivers: Map<number, Receiver> | null = null;
-  #settled: Map<number, () => void> | null = null;
-  #standing: Set<number> | null = null;
-  /** For the host, but nothing to wake it for. */
-  #later: unknown[] = [];
-  #idleLooks = 0;
+  /** Called with the final reply of a call. */
+  #onSettled: Map<number, () => void> | null = null;
+  #subscriptions: Set<number> | null = null;
+  /** Messages that need not wake the host: posted with the next one. */
+  #deferred: unknown[] = [];
+  #idleDrains = 0;
   #nextCall = 1;
   #unanswered = 0;
-  /** How much the host has said. */
-  heard = 0;
+  /** Messages received from the host. */
+  received = 0;
   /** The call on top of which new ones are made: 0 outside any callback. */
   parent = 0;
 
@@ -41,80 +52,76 @@ export class HostLink {
     this.#replayLog = replayLog;
     replayLog?.attach({
       deliver: (message) => this.#deliver(message),
-      takeHeld: () => this.#takeHeld(),
-      post: (request) => this.#ship(replayLog, [guest, 0, 0, ...request], noTransfer),
+      releaseHeld: () => this.#releaseHeld(),
+      post: (request) => this.#postWithEvents(replayLog, [guest, 0, 0, ...request], noTransfer),
     });
   }
 
-  /** Calls whose last word from the host has not come: it still holds what they brought, also of one that was forgotten. */
+  /** Calls without a final reply: the host still holds their data, also after {@link unlisten}. */
   get unanswered(): number {
     return this.#unanswered;
   }
 
   /**
-   * Asks the host for something that will be answered; the receiver stays until {@link forget}, `settled` is called with
-   * the last word in any case: only then has the host let go of what the call brought.
+   * Sends a request that the host answers. The receiver stays until {@link unlisten}. `onSettled` is called with the
+   * final reply in any case: only then has the host released the data of the call.
    */
-  call(request: GuestRequest, receiver: Receiver, settled: () => void = nothing): number {
+  call(request: GuestRequest, receiver: Receiver, onSettled: () => void = nothing): number {
     const call = this.#nextCall++;
     this.#unanswered += 1;
-    if (settled !== nothing) {
-      this.#settled ??= new Map();
-      this.#settled.set(call, settled);
+    if (onSettled !== nothing) {
+      this.#onSettled ??= new Map();
+      this.#onSettled.set(call, onSettled);
     }
     this.#listen(call, receiver);
     this.#post([this.#guest, call, this.parent, ...request]);
     return call;
   }
 
-  /** Asks the host to go on telling of something until {@link unsubscribe}: no answer of it is the last. */
+  /** Sends a request whose replies continue until {@link unsubscribe}; none of them is final. */
   subscribe(request: GuestRequest, receiver: Receiver): number {
     const call = this.#nextCall++;
-    this.#standing ??= new Set();
-    this.#standing.add(call);
+    this.#subscriptions ??= new Set();
+    this.#subscriptions.add(call);
     this.#listen(call, receiver);
     this.#post([this.#guest, call, this.parent, ...request]);
     return call;
   }
 
   unsubscribe(call: number, request: GuestRequest): void {
-    if (!this.#standing?.delete(call)) return;
-    this.forget(call);
-    this.tell(call, request);
+    if (!this.#subscriptions?.delete(call)) return;
+    this.unlisten(call);
+    this.send(call, request);
   }
 
-  /** Tells the host something about a call, or about the guest (0). */
-  tell(call: number, request: GuestRequest, transfer = noTransfer): void {
+  /** Sends a message about a call, or about the guest (call 0). */
+  send(call: number, request: GuestRequest, transfer = noTransfer): void {
     this.#post([this.#guest, call, this.parent, ...request], transfer);
   }
 
-  /**
-   * Tells the host something about the guest just before the next message, whichever that is. For what only makes room:
-   * nothing that takes some can overtake it.
-   */
-  tellLater(request: GuestRequest): void {
-    this.#later.push([this.#guest, 0, this.parent, ...request]);
+  /** Sends a message about the guest together with its next message. For messages that only release something. */
+  sendLater(request: GuestRequest): void {
+    this.#deferred.push([this.#guest, 0, this.parent, ...request]);
   }
 
-  forget(call: number): void {
+  unlisten(call: number): void {
     this.#receivers?.delete(call);
   }
 
   /**
-   * Takes in what has arrived without waiting. A guest that polls never lets the event loop run, so a call that is about
-   * to say "not yet" looks here first.
+   * Takes messages that have arrived, without waiting. A guest that polls never lets the event loop run, so a call drains
+   * before it returns "not yet".
    */
   drain(): void {
-    // Unasked the host seldom speaks, so while nothing is awaited it is enough to look now and then.
-    const isIdle = this.#unanswered === 0 && (this.#standing?.size ?? 0) === 0;
-    if (isIdle && (this.#idleLooks++ & (LOOKS_PER_DRAIN - 1)) !== 0) return;
+    const isIdle = this.#unanswered === 0 && (this.#subscriptions?.size ?? 0) === 0;
+    if (isIdle && (this.#idleDrains++ & (DRAINS_PER_POLL - 1)) !== 0) return;
     if (this.#replayLog === null) this.#takeArrived();
-    else this.#replayLog.looks(() => this.#takeArrived());
+    else this.#replayLog.poll(() => this.#takeArrived());
   }
 
   close(): void {
     this.#receivers = null;
-    this.#settled = null;
+    this.#onSettled = null;
   }
 
   #listen(call: number, receiver: Receiver): void {
@@ -122,51 +129,49 @@ export class HostLink {
     this.#receivers.set(call, receiver);
   }
 
-  /** In one piece with what was put off: each message may have to wake the host's thread. */
+  /** Posts a message and the deferred ones together: each posted message may have to wake the host thread. */
   #post(message: unknown[], transfer = noTransfer): void {
-    if (this.#replayLog !== null) this.#postRecorded(this.#replayLog, message, transfer);
-    else if (this.#later.length === 0) this.#port.post(message, transfer);
-    else this.#port.post([[...this.#later, message]], transfer);
-    if (this.#later.length > 0) this.#later = [];
+    const deferred = this.#deferred;
+    const log = this.#replayLog;
+    if (log !== null) {
+      for (const earlier of deferred) log.recordPost(earlier as unknown[]);
+      log.recordPost(message);
+    }
+    const posted = deferred.length === 0 ? message : [[...deferred, message]];
+    if (deferred.length > 0) this.#deferred = [];
+    if (log === null) this.#port.post(posted, transfer);
+    else this.#postWithEvents(log, posted, transfer);
   }
 
-  #postRecorded(replayLog: ReplayLog, message: unknown[], transfer: ArrayBuffer[]): void {
-    for (const earlier of this.#later) replayLog.posts(earlier as unknown[]);
-    replayLog.posts(message);
-    this.#ship(replayLog, this.#later.length === 0 ? message : [[...this.#later, message]], transfer);
-  }
-
-  /** With what the replayLog has written so far. */
-  #ship(replayLog: ReplayLog, posted: unknown[], transfer: ArrayBuffer[]): void {
-    const written = replayLog.unshipped();
-    this.#port.post(written === '' ? posted : [written, posted], transfer);
+  #postWithEvents(log: ReplayLog, posted: unknown[], transfer: ArrayBuffer[]): void {
+    const events = log.takeUnsent();
+    this.#port.post(events === '' ? posted : [events, posted], transfer);
   }
 
   #takeArrived(): void {
-    if (this.#held.length > 0) this.#takeHeld();
+    if (this.#held.length > 0) this.#releaseHeld();
     this.#port.takeArrived();
   }
 
-  #takeHeld(): void {
+  #releaseHeld(): void {
     const held = this.#held;
     this.#held = [];
     for (const message of held) this.#take(message);
   }
 
-  /** Takes what the host says about a call. */
   receive(message: HostMessage): void {
-    this.heard += 1;
+    this.received += 1;
     this.#take(message);
   }
 
   #take(message: HostMessage): void {
     if (this.#replayLog !== null) {
-      // What is held comes first, also in the moment after the replayLog has played its last.
-      if (this.#replayLog.isPlaying || this.#held.length > 0) {
+      // Held messages come first, also between the end of the replay and their release.
+      if (this.#replayLog.isReplaying || this.#held.length > 0) {
         this.#held.push(message);
         return;
       }
-      this.#replayLog.took(message);
+      this.#replayLog.recordMessage(message);
     }
     this.#deliver(message);
   }
@@ -175,22 +180,22 @@ export class HostLink {
     this.#receivers?.get(call)?.(reply);
     if (isFinalReply(reply)) {
       this.#unanswered -= 1;
-      this.#settled?.get(call)?.();
-      this.#settled?.delete(call);
+      this.#onSettled?.get(call)?.();
+      this.#onSettled?.delete(call);
     }
     this.#wait.notify();
   }
 }
 
-/** Messages that are taken in one event: guests that they start, end or wake have their turn before the next ones. */
-const MAX_AT_ONCE = 4;
+/** Messages taken per event: guests that they start, end or wake run before the next ones are taken. */
+const MAX_TAKEN = 4;
 
-/** Takes what the host says to one guest. */
+/** Receives the messages for one guest, or for the thread itself. */
 export interface MessageTarget {
-  hear(message: HostMessage): void;
+  receive(message: HostMessage): void;
 }
 
-/** The guest thread's end of the port: one for all its guests, whose messages it gives to whom they are for. */
+/** Guest end of the port of one thread. */
 export class ThreadPort {
   readonly #port: MessagePort;
   readonly #guests = new Map<number, MessageTarget>();
@@ -199,15 +204,15 @@ export class ThreadPort {
     this.#port = port;
     port.on('message', (posted: HostPosted) => {
       this.#take(posted);
-      this.takeArrived(MAX_AT_ONCE);
+      this.takeArrived(MAX_TAKEN);
     });
   }
 
-  attach(guest: number, hears: MessageTarget): void {
-    this.#guests.set(guest, hears);
+  attach(guest: number, target: MessageTarget): void {
+    this.#guests.set(guest, target);
   }
 
-  /** What still comes for it is dropped. */
+  /** Later messages for this guest are dropped. */
   detach(guest: number): void {
     this.#guests.delete(guest);
   }
@@ -216,7 +221,7 @@ export class ThreadPort {
     this.#port.postMessage(message, transfer);
   }
 
-  /** All of it, or so many messages: an event for each would cost more than most of them. */
+  /** Takes messages synchronously: an event for each would cost more than most of them. */
   takeArrived(most = Number.POSITIVE_INFINITY): void {
     for (let left = most; left > 0; left--) {
       const next = receiveMessageOnPort(this.#port);
@@ -230,58 +235,56 @@ export class ThreadPort {
   }
 
   #take(posted: HostPosted): void {
-    if (posted.length > 1) this.#give(posted as HostMessage);
-    else for (const message of posted[0] as readonly HostMessage[]) this.#give(message);
+    if (posted.length > 1) this.#dispatch(posted as HostMessage);
+    else for (const message of posted[0] as readonly HostMessage[]) this.#dispatch(message);
   }
 
-  #give(message: HostMessage): void {
-    this.#guests.get(message[0])?.hear(message);
+  #dispatch(message: HostMessage): void {
+    this.#guests.get(message[0])?.receive(message);
   }
 }
 
-/** How often it is looked within the time. */
-const LOOKS = 4;
+/** Samples per reporting interval. */
+const SAMPLES = 4;
 
 export interface IdleReporterOptions {
   readonly replayLog: ReplayLog;
   readonly wait: WaitPoint;
   readonly link: HostLink;
-  /** The host is told of a guest that has waited so long. */
+  /** A guest that has waited so long is reported. */
   readonly afterMs: number;
 }
 
-/**
- * Tells the host of a guest with user streams that waits and waits. Looked at from outside: waits begin and end too often
- * to set a timer for each.
- */
+/** Reports a guest with user streams that waits for long, by sampling: waits are too frequent for a timer each. */
 export class IdleReporter {
-  readonly #parts: IdleReporterOptions;
+  readonly #options: IdleReporterOptions;
   #timer: NodeJS.Timeout | undefined;
-  #place = '';
+  #position = '';
   #since = 0;
 
-  constructor(parts: IdleReporterOptions) {
-    this.#parts = parts;
+  constructor(options: IdleReporterOptions) {
+    this.#options = options;
   }
 
-  /** The guest has a user stream, or hears of those that clients use. */
+  /** The guest opened a user stream, or their events. */
   begin(): void {
-    this.#timer ??= setInterval(() => this.#look(), this.#parts.afterMs / LOOKS);
+    this.#timer ??= setInterval(() => this.#sample(), this.#options.afterMs / SAMPLES);
   }
 
   close(): void {
     clearInterval(this.#timer);
   }
 
-  #look(): void {
-    const { replayLog, wait, link, afterMs } = this.#parts;
+  #sample(): void {
+    const { replayLog, wait, link, afterMs } = this.#options;
     const now = performance.now();
-    const { place } = replayLog;
-    const isSame = place === this.#place && wait.isWaiting && !replayLog.isPlaying && replayLog.hasToldAll;
-    this.#place = place;
-    if (!isSame) this.#since = now;
+    const { position } = replayLog;
+    const isIdle =
+      position === this.#position && wait.isWaiting && !replayLog.isReplaying && replayLog.allTimersReported;
+    this.#position = position;
+    if (!isIdle) this.#since = now;
     if (now - this.#since < afterMs) return;
     this.#since = now;
-    replayLog.tells(['rests', link.heard]);
+    replayLog.notifyHost(['rests', link.received]);
   }
 }

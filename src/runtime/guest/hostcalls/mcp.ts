@@ -11,7 +11,7 @@ function ask(guest: GuestState, request: GuestRequest): Promise<string | Failure
   return new Promise((resolve) => {
     const call = guest.link.call(request, (reply) => {
       if (reply[0] !== 'done') return;
-      guest.link.forget(call);
+      guest.link.unlisten(call);
       resolve(reply[1] === null ? (reply[2] ?? '') : fail[reply[1]]);
     });
   });
@@ -41,11 +41,11 @@ function start(
   count: AnswerCount | undefined,
 ): McpCall {
   const entry: McpCall = new McpCall(() => {
-    guest.link.tell(entry.call, ['cancel']);
+    guest.link.send(entry.call, ['cancel']);
     settled();
   });
   const settled = () => {
-    guest.link.forget(entry.call);
+    guest.link.unlisten(entry.call);
     guest.wait.notify();
   };
   const bytes = Buffer.byteLength(args);

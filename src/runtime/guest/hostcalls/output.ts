@@ -1,5 +1,6 @@
 import { writeSync } from 'node:fs';
 import { errorCode } from '../../../base/error-text.ts';
+import type { PostWindow } from '../../durable/guest/replay-log.ts';
 import {
   ACK_BATCH,
   type DedicatedSpec,
@@ -9,19 +10,21 @@ import {
   windowSlots,
 } from '../../port/guest-spec.ts';
 
-/** Where a guest's bytes go. */
+/** Destination of a guest's output. */
 export interface Output {
-  /** False if they could not be written. */
+  /** False if the write failed. */
   write(stream: StandardStream, bytes: Uint8Array): boolean;
-  /** Until the guest should write on; null: it may. Where it is missing, writing waits by itself. */
+  /** Resolves when the guest may write on; null: it may now. Missing if `write` itself waits. */
   readonly room?: () => Promise<void> | null;
 }
+
+export type PostOutput = (stream: StandardStream, chunk: Uint8Array<ArrayBuffer>) => void;
 
 const RETRY_MS = 1;
 
 /**
- * Writes at once, on the guest's thread: whatever a guest has written is out before it can be ended. A full pipe answers
- * EAGAIN and takes part of a write, so it is tried again until everything is taken; ending the thread ends the wait.
+ * Writes synchronously on the guest thread, so that output is complete before the guest can be ended. A full pipe returns
+ * EAGAIN or takes part of a write, so the write is retried until it is complete; terminating the thread ends the retries.
  */
 export class FdOutput implements Output {
   readonly #fds: Readonly<Record<StandardStream, number>>;
@@ -41,8 +44,8 @@ export class FdOutput implements Output {
         const code = errorCode(error);
         if (code === 'EAGAIN') Atomics.wait(this.#pause, 0, 0, RETRY_MS);
         else if (code === 'EPIPE')
-          this.#closed.add(stream); // the reader went away: the guest goes on, its output does not
-        else return false; // a full disk, say: the guest is told as any program is
+          this.#closed.add(stream); // no reader: further output is dropped
+        else return false; // a full disk, for example
       }
     }
     return true;
@@ -50,46 +53,45 @@ export class FdOutput implements Output {
 }
 
 /**
- * Posts to the host thread, in the order of writing and before the word of the guest's end. What was posted is delivered
- * even if the thread is ended then; and it waits while the host has too much of it, so that no guest fills its memory.
+ * Posts output to the host thread, in order and before the report of the guest's end; posted output is delivered even if
+ * the thread is terminated afterwards. Blocks the thread while the host has not acknowledged a full window.
  */
 export class PostedOutput implements Output {
-  readonly #underway: Readonly<Record<StandardStream, BlockingWindow>>;
-  readonly #post: (stream: StandardStream, chunk: Uint8Array<ArrayBuffer>) => void;
+  readonly #windows: Readonly<Record<StandardStream, BlockingWindow>>;
+  readonly #post: PostOutput;
 
-  constructor(underway: SharedArrayBuffer, post: (stream: StandardStream, chunk: Uint8Array<ArrayBuffer>) => void) {
-    this.#underway = { stdout: new BlockingWindow(underway, 'stdout'), stderr: new BlockingWindow(underway, 'stderr') };
+  constructor(counters: SharedArrayBuffer, post: PostOutput) {
+    this.#windows = { stdout: new BlockingWindow(counters, 'stdout'), stderr: new BlockingWindow(counters, 'stderr') };
     this.#post = post;
   }
 
   write(stream: StandardStream, bytes: Uint8Array): boolean {
     for (let at = 0; at < bytes.byteLength; at += MAX_OUTPUT_CHUNK) {
-      // A copy: the guest writes on into the memory that this is a view of.
-      const chunk = new Uint8Array(bytes.subarray(at, at + MAX_OUTPUT_CHUNK));
-      this.#underway[stream].waitFor(chunk.byteLength);
-      this.#underway[stream].add(chunk.byteLength);
+      const chunk = new Uint8Array(bytes.subarray(at, at + MAX_OUTPUT_CHUNK)); // a copy: this is a view of guest memory
+      this.#windows[stream].waitFor(chunk.byteLength);
+      this.#windows[stream].add(chunk.byteLength);
       this.#post(stream, chunk);
     }
     return true;
   }
 }
 
-/** Each stream its own way. */
+/** Output of a guest with a dedicated thread: each stream to its descriptor, or posted. */
 export function openOutput(
-  { output: fds, underway }: Pick<DedicatedSpec, 'output' | 'underway'>,
-  post: (stream: StandardStream, chunk: Uint8Array<ArrayBuffer>) => void,
+  { output: fds, unacknowledged }: Pick<DedicatedSpec, 'output' | 'unacknowledged'>,
+  post: PostOutput,
 ): Output {
   const written = new FdOutput({ stdout: fds.stdout ?? 1, stderr: fds.stderr ?? 2 });
-  if (underway === null) return written;
-  const posted = new PostedOutput(underway, post);
+  if (unacknowledged === null) return written;
+  const posted = new PostedOutput(unacknowledged, post);
   return { write: (stream, bytes) => (fds[stream] === null ? posted : written).write(stream, bytes) };
 }
 
-/** How long one wait for the host lasts before it is asked again. */
+/** Timeout of one wait, after which the counter is read again. */
 const ROOM_WAIT_MS = 1_000;
 
-/** What this thread has posted and the host has not taken: more than there is room for waits, so that nothing fills it. */
-export class BlockingWindow {
+/** Post window of a dedicated thread: a counter of unacknowledged data in shared memory, on which the thread blocks. */
+export class BlockingWindow implements PostWindow {
   readonly #counts: Int32Array;
   readonly #at: number;
 
@@ -98,7 +100,7 @@ export class BlockingWindow {
     this.#at = windowSlots[what];
   }
 
-  /** Waits until so much more has room, or all was taken that one is told of; ending the thread ends the wait. */
+  /** Blocks until the amount fits, or until less than one acknowledgement is outstanding. */
   waitFor(amount: number): void {
     for (let known = this.#load(); known >= ACK_BATCH && known + amount > POST_WINDOW; known = this.#load()) {
       Atomics.wait(this.#counts, this.#at, known, ROOM_WAIT_MS);

@@ -26,7 +26,7 @@ export function recordedTexts(table: HostcallTable, replayLog: ReplayLog): Hostc
   const onEvents = Object.entries(table as unknown as Readonly<Record<string, Handler>>).map(([name, handler]) => [
     name,
     (guest: GuestState, ...args: unknown[]) => {
-      for (const text of args) if (typeof text === 'string') replayLog.passesText(text);
+      for (const text of args) if (typeof text === 'string') replayLog.hashText(text);
       return handler(guest, ...args);
     },
   ]);
@@ -36,23 +36,23 @@ export function recordedTexts(table: HostcallTable, replayLog: ReplayLog): Hostc
 /** One of each arity: rest parameters would cost more than most of the calls. */
 const adapters: readonly ((handler: Handler, row: number, replayLog: ReplayLog) => Handler)[] = [
   (handler, row, replayLog) => (guest) => {
-    replayLog.begin(row);
+    replayLog.beginCall(row);
     return given(replayLog, handler(guest));
   },
   (handler, row, replayLog) => (guest, a) => {
-    replayLog.begin(row, a);
+    replayLog.beginCall(row, a);
     return given(replayLog, handler(guest, a));
   },
   (handler, row, replayLog) => (guest, a, b) => {
-    replayLog.begin(row, a, b);
+    replayLog.beginCall(row, a, b);
     return given(replayLog, handler(guest, a, b));
   },
   (handler, row, replayLog) => (guest, a, b, c) => {
-    replayLog.begin(row, a, b, c);
+    replayLog.beginCall(row, a, b, c);
     return given(replayLog, handler(guest, a, b, c));
   },
   (handler, row, replayLog) => (guest, a, b, c, d) => {
-    replayLog.begin(row, a, b, c, d);
+    replayLog.beginCall(row, a, b, c, d);
     return given(replayLog, handler(guest, a, b, c, d));
   },
 ];
@@ -61,11 +61,11 @@ function given(replayLog: ReplayLog, value: unknown): unknown {
   // Numbers and bytes first: walking their prototypes to see that they are no promise would cost more than the rest.
   if (typeof value !== 'number' && !ArrayBuffer.isView(value) && value instanceof Promise) {
     return value.then((settled) => {
-      replayLog.gives(settled);
+      replayLog.endCall(settled);
       return settled;
     });
   }
-  replayLog.gives(value);
+  replayLog.endCall(value);
   return value;
 }
 
@@ -79,7 +79,7 @@ export class RecordedMemory extends GuestMemory {
   }
 
   override readText(ptr: number, length: number): string {
-    this.#replayLog.passesBytes(this, ptr, length);
+    this.#replayLog.hashBytes(this, ptr, length);
     return super.readText(ptr, length);
   }
 }

@@ -73,7 +73,7 @@ export const streamCalls: Family<
     }
     if (frame instanceof Uint8Array && frame.byteLength <= capacity) {
       const taken = stream.take();
-      if (taken > 0) guest.link.tell(stream.call, ['stream_taken', taken]);
+      if (taken > 0) guest.link.send(stream.call, ['stream_taken', taken]);
     }
     return frame;
   },
@@ -92,7 +92,7 @@ export const streamCalls: Family<
     if (refused !== null) return refused;
     // A copy: the guest writes on into the memory that this is a view of.
     const copy = new Uint8Array(frame);
-    guest.link.tell(stream.call, ['stream_frame', copy], [copy.buffer]);
+    guest.link.send(stream.call, ['stream_frame', copy], [copy.buffer]);
     return 0;
   },
 

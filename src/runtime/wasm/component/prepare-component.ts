@@ -11,7 +11,7 @@ import { shareLimits } from './memory-share.ts';
 export async function prepareComponent(
   bytes: Uint8Array,
   limits: Limits,
-  host: CompileHost & { readonly givesWay: boolean },
+  host: CompileHost & { readonly preemptible: boolean },
 ): Promise<PreparedComponent> {
   const compiled = await compileOnce(bytes, limits.transpile_ms, host);
   // Not before: jco would be optimized for longer than it runs.
@@ -21,7 +21,7 @@ export async function prepareComponent(
   const bounded: Modules = new Map(
     [...compiled.coreModules].map(([name, module]) => [name, writeBounds(module, bounds)]),
   );
-  const made = host.givesWay ? await compileWithTurns(bounded, lane) : await compileAsTheyAre(bounded);
+  const made = host.preemptible ? await compileWithTurns(bounded, lane) : await compileAsTheyAre(bounded);
   return { kind: 'component', glue, imports, entry, lane, origin, ...made };
 }
 

@@ -24,7 +24,7 @@ const answering = (value: unknown) =>
 /** The hash of a replayLog, as the next thing it writes has it. */
 function hashOf(replayLog: ReplayLog): number | undefined {
   replayLog.wallMs();
-  return parseEvents(replayLog.unshipped()).at(-1)?.hash;
+  return parseEvents(replayLog.takeUnsent()).at(-1)?.hash;
 }
 
 function hashAfter(row: Call, args: readonly unknown[], answer: unknown): number | undefined {
@@ -59,7 +59,7 @@ describe('the replayLog', () => {
   ])('hashes the reworded notice %j as the first journals did', (now, first) => {
     const hashes = [now, first, 'another notice'].map((text) => {
       const replayLog = newTape();
-      replayLog.posts([0, 0, 0, 'notice', text]);
+      replayLog.recordPost([0, 0, 0, 'notice', text]);
       return hashOf(replayLog);
     });
     expect(hashes[0]).toBe(hashes[1]);
@@ -76,7 +76,7 @@ describe('the replayLog', () => {
       sleeps,
       reportTimersMs: 1_000,
     });
-    replayLog.attach({ deliver: () => {}, takeHeld: () => {}, post: (request) => told.push(request) });
+    replayLog.attach({ deliver: () => {}, releaseHeld: () => {}, post: (request) => told.push(request) });
     // An hour anew would be longer than any test.
     await new Promise<void>((resolve) => replayLog.after(3_600_000, resolve));
     replayLog.after(10, () => {})();
@@ -91,15 +91,15 @@ describe('the replayLog', () => {
 
   it('goes on live also where the last thing that is recorded comes while the guest waits', async () => {
     const first = newTape();
-    first.attach({ deliver: () => {}, takeHeld: () => {}, post: () => {} });
+    first.attach({ deliver: () => {}, releaseHeld: () => {}, post: () => {} });
     await new Promise<void>((resolve) => first.after(1, resolve));
-    const events = parseEvents(first.unshipped()).map((event) => ({ ...event, message: null }));
+    const events = parseEvents(first.takeUnsent()).map((event) => ({ ...event, message: null }));
     expect(events.map(({ kind }) => kind)).toEqual(['t']);
 
     const told: unknown[] = [];
     const { promise: isLive, resolve: live } = Promise.withResolvers<void>();
     const replayLog = new ReplayLog({ events, continuesLive: true, wakesAtStart: false });
-    replayLog.attach({ deliver: () => {}, takeHeld: live, post: (request) => told.push(request) });
+    replayLog.attach({ deliver: () => {}, releaseHeld: live, post: (request) => told.push(request) });
     await new Promise<void>((resolve) => replayLog.after(3_600_000, resolve));
     await isLive;
     expect(told).toEqual([['live']]);
@@ -109,10 +109,10 @@ describe('the replayLog', () => {
     const memory = new WebAssembly.Memory({ initial: 1 });
     const after = (text: string) => {
       const replayLog = newTape();
-      const onEvents = new RecordedMemory(replayLog);
-      onEvents.attach(memory);
+      const recorded = new RecordedMemory(replayLog);
+      recorded.attach(memory);
       Buffer.from(memory.buffer).write(text, 3);
-      onEvents.readText(3, text.length);
+      recorded.readText(3, text.length);
       return hashOf(replayLog);
     };
     const beside = (text: string) => {
@@ -139,7 +139,7 @@ describe('the replayLog', () => {
     ] satisfies CallName[]) {
       const replayLog = newTape();
       await asHandlers(recordedCalls(hostcalls, replayLog))[name]?.({ sources: replayLog } as unknown as GuestState, 1);
-      const written = replayLog.unshipped();
+      const written = replayLog.takeUnsent();
       expect(isEventsText(written)).toBe(true);
       recorded.set(
         name,

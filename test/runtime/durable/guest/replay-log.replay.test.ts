@@ -25,24 +25,24 @@ function open(start: Partial<ReplayStart> = {}, underway: PostWindow | null = nu
   let held = 0;
   replayLog.attach({
     deliver: (message) => delivered.push(message),
-    takeHeld: () => {
+    releaseHeld: () => {
       held += 1;
     },
     post: (request) => posted.push(request),
   });
   /** A poll of the port in which these messages are found. */
   const looks = (...arrived: HostMessage[]) =>
-    replayLog.looks(() => {
+    replayLog.poll(() => {
       for (const message of arrived) {
-        replayLog.took(message);
+        replayLog.recordMessage(message);
         delivered.push(message);
       }
     });
   /** A hostcall that does something and returns a number. */
   const call = (index: number, args: readonly number[], work: () => unknown = () => {}, result = 0) => {
-    replayLog.begin(index, ...args);
+    replayLog.beginCall(index, ...args);
     const value = work();
-    replayLog.gives(result);
+    replayLog.endCall(result);
     return value;
   };
   return { replayLog, posted, delivered, looks, call, heldTaken: () => held };
@@ -57,7 +57,7 @@ function recorded(guest: Guest) {
   const opened = open();
   const seen = guest(opened);
   const taken = [...opened.delivered];
-  const events: ReplayEvent[] = parseEvents(opened.replayLog.unshipped()).map((event) => ({
+  const events: ReplayEvent[] = parseEvents(opened.replayLog.takeUnsent()).map((event) => ({
     ...event,
     message: event.kind === 'r' ? (taken.shift() ?? null) : null,
   }));
@@ -77,7 +77,7 @@ function replayed(events: readonly ReplayEvent[], guest: Guest, continuesLive = 
   return { ...opened, seen };
 }
 
-const ends = ({ replayLog }: Opened) => replayLog.posts([0, 0, 0, 'ended', { ending: { kind: 'exit', code: 0 } }]);
+const ends = ({ replayLog }: Opened) => replayLog.recordPost([0, 0, 0, 'ended', { ending: { kind: 'exit', code: 0 } }]);
 
 describe('a replay gives a guest again', () => {
   it.each([
@@ -123,14 +123,14 @@ describe('a replay gives a guest again', () => {
   it('timers where they fired, and without their wait', async () => {
     const fired: number[] = [];
     const guest: Guest = ({ replayLog }) => {
-      replayLog.begin(CLOCK, 1);
+      replayLog.beginCall(CLOCK, 1);
       replayLog.after(3_600_000, () => fired.push(1));
       replayLog.after(60_000, () => fired.push(2));
     };
     const opened = open();
     guest(opened);
     await pass(3_600_000);
-    const events = parseEvents(opened.replayLog.unshipped()).map((event) => ({ ...event, message: null }));
+    const events = parseEvents(opened.replayLog.takeUnsent()).map((event) => ({ ...event, message: null }));
     expect(events.map(({ kind, value }) => kind + value)).toEqual(['t2', 't1']);
     fired.length = 0;
     replayed(events, guest, true);
@@ -154,20 +154,20 @@ describe('a replay accepts', () => {
   it('the same guest to its end', () => {
     const guest: Guest = (opened) => {
       opened.call(CLOCK, [], () => opened.replayLog.wallMs());
-      opened.call(CLOCK, [], () => opened.replayLog.posts([0, 1, 0, 'send', 'hello']));
+      opened.call(CLOCK, [], () => opened.replayLog.recordPost([0, 1, 0, 'send', 'hello']));
       ends(opened);
     };
     const { events } = recorded(guest);
     expect(events.map(({ kind }) => kind)).toEqual(['c', 'k', 'k']);
     const { replayLog, posted } = replayed(events, guest);
-    expect([replayLog.isPlaying, posted]).toEqual([false, []]);
+    expect([replayLog.isReplaying, posted]).toEqual([false, []]);
   });
 
   it('another number of the guest on its thread', () => {
     const guest =
       (number: number): Guest =>
       (opened) => {
-        opened.replayLog.posts([number, 1, 0, 'send', 'hello']);
+        opened.replayLog.recordPost([number, 1, 0, 'send', 'hello']);
         ends(opened);
       };
     expect(replayed(recorded(guest(0)).events, guest(7)).posted).toEqual([]);
@@ -177,7 +177,7 @@ describe('a replay accepts', () => {
     const guest =
       (message: string): Guest =>
       ({ replayLog }) =>
-        replayLog.posts([0, 0, 0, 'ended', { ending: { kind: 'trap', message }, stack: message }]);
+        replayLog.recordPost([0, 0, 0, 'ended', { ending: { kind: 'trap', message }, stack: message }]);
     expect(replayed(recorded(guest('unreachable')).events, guest('unreachable executed')).posted).toEqual([]);
   });
 });
@@ -189,7 +189,7 @@ describe('a replay finds that', () => {
   const speaks =
     (text: string): Guest =>
     ({ replayLog, call }) =>
-      call(CLOCK, [], () => replayLog.posts([0, 1, 0, 'send', text]));
+      call(CLOCK, [], () => replayLog.recordPost([0, 1, 0, 'send', text]));
   const timer: Guest = ({ replayLog, call }) => call(CLOCK, [], () => replayLog.after(1_000, () => {}));
   const both =
     (...guests: Guest[]): Guest =>
@@ -206,9 +206,9 @@ describe('a replay finds that', () => {
       'a random value was drawn that is not',
       random,
       both(
-        ({ replayLog }) => replayLog.begin(RANDOM),
-        ({ replayLog }) => replayLog.marks(),
-        ({ replayLog }) => replayLog.marks(),
+        ({ replayLog }) => replayLog.beginCall(RANDOM),
+        ({ replayLog }) => replayLog.step(),
+        ({ replayLog }) => replayLog.step(),
       ),
       `${at('1.1', 'random_i64')}the journal has a random value here`,
     ],
@@ -234,9 +234,9 @@ describe('a replay finds that', () => {
       'no message is posted',
       speaks('hello'),
       ({ replayLog }) => {
-        replayLog.begin(CLOCK);
-        replayLog.marks();
-        replayLog.marks();
+        replayLog.beginCall(CLOCK);
+        replayLog.step();
+        replayLog.step();
       },
       `${at('1.1')}the journal has a message to the host here`,
     ],
@@ -261,8 +261,8 @@ describe('a replay finds that', () => {
     ],
     [
       'a call passes another text',
-      both(({ replayLog, call }) => call(CLOCK, [], () => replayLog.passesText('a')), clock),
-      both(({ replayLog, call }) => call(CLOCK, [], () => replayLog.passesText('b')), clock),
+      both(({ replayLog, call }) => call(CLOCK, [], () => replayLog.hashText('a')), clock),
+      both(({ replayLog, call }) => call(CLOCK, [], () => replayLog.hashText('b')), clock),
       `${at('2.1')}the hostcalls of the guest up to here differ from the recorded ones`,
     ],
     [
@@ -291,15 +291,15 @@ describe('a replay finds that', () => {
     const { posted, seen, replayLog } = replayed(events, both(second, nothing, nothing));
     expect(seen).toBe('halted');
     expect(posted).toEqual([['replay', 'diverged', expect.stringContaining(expected)]]);
-    expect(replayLog.isPlaying).toBe(true);
+    expect(replayLog.isReplaying).toBe(true);
   });
 
   it('a wait ended by a timer that the guest has not set', async () => {
     const opened = open();
     timer(opened);
     await pass(1_000);
-    const events = parseEvents(opened.replayLog.unshipped()).map((event) => ({ ...event, message: null }));
-    const withoutTimer: Guest = ({ replayLog, call }) => call(CLOCK, [], () => replayLog.marks());
+    const events = parseEvents(opened.replayLog.takeUnsent()).map((event) => ({ ...event, message: null }));
+    const withoutTimer: Guest = ({ replayLog, call }) => call(CLOCK, [], () => replayLog.step());
     const { posted } = replayed(events, both(withoutTimer, nothing));
     expect(posted).toEqual([
       [
@@ -312,7 +312,7 @@ describe('a replay finds that', () => {
 
   it('the guest waits for something that never came, within seconds', async () => {
     const { events } = recorded(both(nothing, clock));
-    const { posted } = replayed(events, ({ replayLog }) => replayLog.begin(CLOCK));
+    const { posted } = replayed(events, ({ replayLog }) => replayLog.beginCall(CLOCK));
     await pass(900);
     expect(posted).toEqual([]);
     await pass(200);
@@ -331,23 +331,23 @@ describe('a replay log that ends', () => {
     [
       'in the middle of a call',
       ({ replayLog }) => {
-        replayLog.begin(CLOCK);
+        replayLog.beginCall(CLOCK);
         replayLog.wallMs();
-        replayLog.gives(0);
+        replayLog.endCall(0);
       },
     ],
     [
       'before a call',
       (opened) => {
-        opened.replayLog.begin(CLOCK);
+        opened.replayLog.beginCall(CLOCK);
         opened.replayLog.wallMs();
-        opened.replayLog.begin(CLOCK);
+        opened.replayLog.beginCall(CLOCK);
       },
     ],
     [
       'before a poll',
       (opened) => {
-        opened.replayLog.begin(CLOCK);
+        opened.replayLog.beginCall(CLOCK);
         opened.replayLog.wallMs();
         opened.looks();
       },
@@ -355,15 +355,15 @@ describe('a replay log that ends', () => {
     [
       'before a message is posted',
       ({ replayLog }) => {
-        replayLog.begin(CLOCK);
+        replayLog.beginCall(CLOCK);
         replayLog.wallMs();
-        replayLog.posts([0, 1, 0, 'send', 'hello']);
+        replayLog.recordPost([0, 1, 0, 'send', 'hello']);
       },
     ],
     [
       'before a timer is set',
       ({ replayLog }) => {
-        replayLog.begin(CLOCK);
+        replayLog.beginCall(CLOCK);
         replayLog.wallMs();
         replayLog.after(1, () => {});
       },
@@ -379,12 +379,12 @@ describe('a replay log that ends', () => {
 
   it('while the guest waits stops it, too', async () => {
     const { events } = recorded(({ replayLog, looks }) => {
-      replayLog.begin(CLOCK);
+      replayLog.beginCall(CLOCK);
       looks(reply(1));
     });
     const { posted, delivered } = replayed(events, ({ replayLog }) => {
-      replayLog.begin(CLOCK);
-      replayLog.marks();
+      replayLog.beginCall(CLOCK);
+      replayLog.step();
     });
     await pass(1);
     expect([delivered, posted]).toEqual([[reply(1)], [['replay', 'exhausted', '']]]);
@@ -392,9 +392,9 @@ describe('a replay log that ends', () => {
 
   it('is told once, whatever the thread still does', () => {
     const opened = open({ events: recorded(clock).events, continuesLive: false });
-    opened.replayLog.begin(CLOCK);
+    opened.replayLog.beginCall(CLOCK);
     opened.replayLog.wallMs();
-    for (let times = 0; times < 3; times++) expect(() => opened.replayLog.begin(CLOCK)).toThrow(Halted);
+    for (let times = 0; times < 3; times++) expect(() => opened.replayLog.beginCall(CLOCK)).toThrow(Halted);
     expect(opened.posted).toEqual([['replay', 'exhausted', '']]);
   });
 
@@ -411,12 +411,12 @@ describe('a resumed run', () => {
   it('continues live after the last recorded event: it says so, takes what was held back, and records again', async () => {
     const { events } = recorded(clock);
     const { replayLog, posted, heldTaken, call } = replayed(events, clock, true);
-    expect([replayLog.isPlaying, posted, heldTaken()]).toEqual([false, [['live']], 0]);
+    expect([replayLog.isReplaying, posted, heldTaken()]).toEqual([false, [['live']], 0]);
     await pass(0);
     expect(heldTaken()).toBe(1);
     vi.setSystemTime(START_MS + 7_000);
     expect(call(CLOCK, [], () => replayLog.wallMs())).toBe(START_MS + 7_000);
-    const [next, ...more] = parseEvents(replayLog.unshipped());
+    const [next, ...more] = parseEvents(replayLog.takeUnsent());
     expect([next?.call, next?.kind, more]).toEqual([2, 'c', []]);
   });
 
@@ -432,7 +432,7 @@ describe('a resumed run', () => {
     vi.setSystemTime(START_MS + 7_000);
     clock(resumed);
     const { message: _, ...next } = whole.events[1] as ReplayEvent;
-    expect(parseEvents(resumed.replayLog.unshipped())).toEqual([next]);
+    expect(parseEvents(resumed.replayLog.takeUnsent())).toEqual([next]);
   });
 
   it('sets its timers when it is live, for what is left of them', async () => {
@@ -462,11 +462,11 @@ describe('while a run is recorded', () => {
   it('the host is told of long timers until they are over', async () => {
     const { replayLog, posted } = open({ reportTimersMs: 1_000 });
     const stop = replayLog.after(5_000, () => {});
-    expect(replayLog.hasToldAll).toBe(true);
+    expect(replayLog.allTimersReported).toBe(true);
     replayLog.after(10, () => {});
-    expect(replayLog.hasToldAll).toBe(false);
+    expect(replayLog.allTimersReported).toBe(false);
     await pass(10);
-    expect(replayLog.hasToldAll).toBe(true);
+    expect(replayLog.allTimersReported).toBe(true);
     stop();
     replayLog.after(2_000, () => {});
     await pass(2_000);
@@ -493,24 +493,24 @@ describe('while a run is recorded', () => {
     expect([posted, waited]).toEqual([[], []]);
     replayLog.fillRandom(bytes);
     expect([posted, waited.length]).toEqual([[['journal']], 1]);
-    const written = replayLog.unshipped();
-    expect([written.length, replayLog.unshipped()]).toEqual([added, '']);
+    const written = replayLog.takeUnsent();
+    expect([written.length, replayLog.takeUnsent()]).toEqual([added, '']);
     expect(waited).toEqual([written.length]);
   });
 
   it('its place changes with everything that the thread does', () => {
     const { replayLog, looks, call } = open();
-    const places = [replayLog.place];
+    const places = [replayLog.position];
     for (const work of [
       () => call(CLOCK, []),
-      () => replayLog.marks(),
+      () => replayLog.step(),
       () => looks(),
       () => replayLog.wallMs(),
-      () => replayLog.posts([0, 0, 0, 'notice', 'x']),
+      () => replayLog.recordPost([0, 0, 0, 'notice', 'x']),
       () => replayLog.after(1, () => {})(),
     ]) {
       work();
-      places.push(replayLog.place);
+      places.push(replayLog.position);
     }
     expect(new Set(places).size).toBe(places.length);
   });
@@ -521,7 +521,7 @@ describe('while a run is recorded', () => {
     const stop = replayLog.after(5_000, fired);
     replayLog.close();
     stop();
-    replayLog.tells(['journal']);
+    replayLog.notifyHost(['journal']);
     await pass(60_000);
     expect([fired.mock.calls, posted]).toEqual([[], [['sleeps', 1, 5_000]]]);
   });

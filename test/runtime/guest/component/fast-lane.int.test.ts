@@ -2,10 +2,10 @@ import { parse } from '@bytecodealliance/jco-transpile/wasm-tools';
 import { describe, expect, it } from 'vitest';
 import type { CallName } from '../../../../src/runtime/abi/calls.ts';
 import { errnoOrdinal } from '../../../../src/runtime/abi/wit.ts';
-import { namedCounts, sharedCounts } from '../../../../src/runtime/guest/binding/hostcall-counts.ts';
 import { instantiateInFastLane } from '../../../../src/runtime/guest/component/fast-lane.ts';
 import { hostcalls } from '../../../../src/runtime/guest/hostcalls/all.ts';
 import type { GuestState } from '../../../../src/runtime/guest/hostcalls/guest-state.ts';
+import { namedCounts, newCounters } from '../../../../src/runtime/host/guest-counters.ts';
 import { type GuestText, guestModule } from '../../../support/guest-text.ts';
 import type { TestGuestOptions } from '../../../support/test-guest.ts';
 import { useGuests } from '../../../support/use-guest.ts';
@@ -21,7 +21,7 @@ type Exports = Record<string, WebAssembly.GuestFunction> & { memory: WebAssembly
 /** A core module as a component has it, on the imports of the fast lane alone. */
 async function lane(text: GuestText, options: TestGuestOptions = {}) {
   const { state, output, backend } = await openGuest(options);
-  const counts = sharedCounts();
+  const counts = newCounters(1);
   const module = new WebAssembly.Module(await parse(guestModule(text)));
   const imports: Record<string, Record<string, unknown>> = {};
   for (const { module: from, name } of WebAssembly.Module.imports(module)) {
@@ -262,7 +262,7 @@ describe('what the lane replaces', () => {
     );
     const reached: string[] = [];
     const note = (name: string) => () => void reached.push(name);
-    const counts = sharedCounts();
+    const counts = newCounters(1);
     const { exports } = instantiateInFastLane({ table: hostcalls, guest: state, counts }, module, {
       'spear:host/log@1.7.0': { log: note('log'), shout: note('shout') },
       'wasi:cli/exit@0.2.0': { exit: note('exit') },
@@ -280,7 +280,7 @@ describe('what the lane replaces', () => {
         (func (export "run") (call $log (i32.const 2) (i32.const 0) (i32.const 0) (i32.const 16))))`),
     );
     let glue = 0;
-    const { exports } = instantiateInFastLane({ table: hostcalls, guest: state, counts: sharedCounts() }, module, {
+    const { exports } = instantiateInFastLane({ table: hostcalls, guest: state, counts: newCounters(1) }, module, {
       'spear:host/log@1.0.0': { log: () => void glue++ },
     });
     (exports.run as WebAssembly.GuestFunction)();
@@ -299,7 +299,7 @@ describe('what the lane replaces', () => {
         (func (export "run") (call $create (i32.const ${AREA})) (call $ctl ${consts(1000, 3, 0, 0, AREA)})))`),
     );
     const asked: number[] = [];
-    const { exports } = instantiateInFastLane({ table: hostcalls, guest: state, counts: sharedCounts() }, module, {
+    const { exports } = instantiateInFastLane({ table: hostcalls, guest: state, counts: newCounters(1) }, module, {
       env: {
         memory,
         cabi_realloc: (_old: number, _size: number, _align: number, size: number) => asked.push(size) * 512,

@@ -1,9 +1,9 @@
 import { parse } from '@bytecodealliance/jco-transpile/wasm-tools';
 import { interfaceName, type WitFunction, witFunctions } from '../../../../src/runtime/abi/wit.ts';
-import { sharedCounts } from '../../../../src/runtime/guest/binding/hostcall-counts.ts';
 import { instantiateInFastLane } from '../../../../src/runtime/guest/component/fast-lane.ts';
 import { hostcalls } from '../../../../src/runtime/guest/hostcalls/all.ts';
 import type { GuestState } from '../../../../src/runtime/guest/hostcalls/guest-state.ts';
+import { newCounters } from '../../../../src/runtime/host/guest-counters.ts';
 import { flatParams, flatResult, hasReturnArea, importText, resultText } from '../../../support/guest-text.ts';
 import type { FlatGuest, FlatLane } from './checked-flat-calls.ts';
 import { FLAT_PAGES, HEAP, type RandomFlatCall } from './random-flat-calls.ts';
@@ -39,7 +39,7 @@ function open(module: WebAssembly.Module, state: GuestState): FlatGuest {
     taken.push([ptr >>> 0, (ptr >>> 0) + size]);
     return ptr;
   };
-  const { exports } = instantiateInFastLane({ table: hostcalls, guest: state, counts: sharedCounts() }, module, {
+  const { exports } = instantiateInFastLane({ table: hostcalls, guest: state, counts: newCounters(1) }, module, {
     env: { memory, cabi_realloc: allocate },
     ...stubs(module),
   });

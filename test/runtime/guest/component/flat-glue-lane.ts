@@ -1,9 +1,9 @@
 import { interfaceName, type WitFunction, witFunctions } from '../../../../src/runtime/abi/wit.ts';
-import { sharedCounts } from '../../../../src/runtime/guest/binding/hostcall-counts.ts';
 import { hostInterface, withoutVersion } from '../../../../src/runtime/guest/component/calls.ts';
 import { evaluateGlue, glueInterface, type Instantiate } from '../../../../src/runtime/guest/component/glue.ts';
 import { hostcalls } from '../../../../src/runtime/guest/hostcalls/all.ts';
 import type { GuestState } from '../../../../src/runtime/guest/hostcalls/guest-state.ts';
+import { newCounters } from '../../../../src/runtime/host/guest-counters.ts';
 import { asyncImports } from '../../../../src/runtime/wasm/component/async-imports.ts';
 import { transpile } from '../../../../src/runtime/wasm/component/transpile.ts';
 import { componentOf, flatParams, flatResult, guestModule, hasReturnArea } from '../../../support/guest-text.ts';
@@ -64,7 +64,7 @@ function exported(fn: WitFunction): string {
 }
 
 function open({ instantiate, coreModule }: Compiled, state: GuestState): FlatGuest {
-  const counts = sharedCounts();
+  const counts = newCounters(1);
   const served = Object.fromEntries(
     imports.map((name) => [withoutVersion(name), glueInterface(hostcalls, state, counts, hostInterface(name) ?? '')]),
   );

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { namedCounts, sharedCounts } from '../../../../src/runtime/guest/binding/hostcall-counts.ts';
+import { namedCounts, newCounters } from '../../../../src/runtime/host/guest-counters.ts';
 import { runFixture } from '../../../support/run-fixture.ts';
 import { runnable, running } from '../../../support/small-modules.ts';
 import { call, drop, i32Const, spin, unreachable, type ValueType, WasmModule } from '../../../support/wasm-encoder.ts';
@@ -204,7 +204,7 @@ describe('the end of a guest', () => {
   });
 
   it('counts nothing that its thread could not have counted', () => {
-    const counts = sharedCounts();
+    const counts = newCounters(1);
     counts.set([Number.NaN, -1, 0.5, Number.POSITIVE_INFINITY, 7]);
     expect(Object.values(namedCounts(counts))).toEqual([7]);
   });

@@ -41,7 +41,7 @@ const outOfOrder = [reply(2, 'second'), reply(1, 'first')];
 function recorded(): readonly ReplayEvent[] {
   const opened = open();
   guest(opened, outOfOrder);
-  opened.link.tell(0, ['notice', 'flush']);
+  opened.link.send(0, ['notice', 'flush']);
   const written = opened.posted.flatMap((post) => {
     const [text] = post as [unknown];
     return typeof text === 'string' ? parseEvents(text) : [];
@@ -61,7 +61,7 @@ describe('a link of a guest that is recorded', () => {
     const opened = open();
     guest(opened, outOfOrder);
     expect(opened.told).toEqual(['two: second', 'one: first']);
-    expect(parseEvents(opened.replayLog.unshipped()).map(({ kind, value }) => kind + value)).toEqual(['r2', 'r1']);
+    expect(parseEvents(opened.replayLog.takeUnsent()).map(({ kind, value }) => kind + value)).toEqual(['r2', 'r1']);
     expect(opened.link.unanswered).toBe(1);
   });
 });
@@ -79,8 +79,8 @@ describe('a link of a guest that is replayed', () => {
     opened.link.receive(reply(3, 'third'));
     guest(opened, []);
     expect(opened.told).toEqual(['two: second', 'one: first']);
-    opened.link.tell(0, ['notice', 'flush']); // the last that was recorded
-    expect(opened.replayLog.isPlaying).toBe(false);
+    opened.link.send(0, ['notice', 'flush']); // the last that was recorded
+    expect(opened.replayLog.isReplaying).toBe(false);
     const more = opened.ask('four');
     opened.link.receive(reply(more, 'fourth'));
     expect(opened.told).toHaveLength(2);
@@ -92,7 +92,7 @@ describe('a link of a guest that is replayed', () => {
     const opened = open(recorded());
     opened.link.receive(reply(3, 'third'));
     guest(opened, []);
-    opened.link.tell(0, ['notice', 'flush']);
+    opened.link.send(0, ['notice', 'flush']);
     opened.ask('four');
     opened.arrived.push(reply(4, 'fourth'));
     opened.link.drain();
@@ -103,9 +103,9 @@ describe('a link of a guest that is replayed', () => {
     const opened = open(recorded());
     opened.link.receive(reply(3, 'third'));
     guest(opened, []);
-    opened.link.tell(0, ['notice', 'flush']);
+    opened.link.send(0, ['notice', 'flush']);
     await turn();
-    expect(parseEvents(opened.replayLog.unshipped()).map(({ kind, value }) => kind + value)).toEqual(['r3']);
+    expect(parseEvents(opened.replayLog.takeUnsent()).map(({ kind, value }) => kind + value)).toEqual(['r3']);
   });
 
   it('holds everything back for ever where the run is not resumed', async () => {

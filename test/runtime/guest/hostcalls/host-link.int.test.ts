@@ -30,11 +30,11 @@ function open() {
 describe('the guest’s end of the port', () => {
   it('says what can wait right before the next message, in one post with it, and by itself nothing', () => {
     const { link, posted } = open();
-    link.tellLater(['close_session', 1000]);
-    link.tellLater(['close_session', 1001]);
+    link.sendLater(['close_session', 1000]);
+    link.sendLater(['close_session', 1001]);
     expect([posted(), link.unanswered]).toEqual([[], 0]);
-    link.tell(0, ['notice', 'text']);
-    link.tell(0, ['notice', 'more']);
+    link.send(0, ['notice', 'text']);
+    link.send(0, ['notice', 'more']);
     expect(posted()).toEqual([
       [
         [0, 'close_session', 1000],
@@ -43,7 +43,7 @@ describe('the guest’s end of the port', () => {
       ],
       [[0, 'notice', 'more']],
     ]);
-    link.tellLater(['close_session', 1002]);
+    link.sendLater(['close_session', 1002]);
     link.call(['mcp_open', 'fs'], () => {});
     expect(posted()).toEqual([
       [

@@ -98,7 +98,7 @@ describe('a component', () => {
         .replace('(func (export "run") (result i32)', (run) => `${run} ${instructions}`)
         .replace(/\)\s*$/, '(func $last))');
       const bytes = Buffer.from(await buildComponent(core));
-      const options = { limits: compileLimits(), allowUnknownImports: false, givesWay: true };
+      const options = { limits: compileLimits(), allowUnknownImports: false, preemptible: true };
       expect(await prepare(bytes, options)).toMatchObject({ lane: { kind: 'fast' }, unshareable: null });
       const at = bytes.indexOf(Buffer.from(valid));
       bytes.set(pastTheEnd(bytes[at + valid.length]), at);

@@ -133,7 +133,7 @@ describe('names', () => {
 
 describe('what it does not know it leaves alone', () => {
   const limits = compileLimits();
-  const options = { limits, allowUnknownImports: true, givesWay: true };
+  const options = { limits, allowUnknownImports: true, preemptible: true };
 
   it.each([
     [
@@ -168,7 +168,7 @@ describe('what it does not know it leaves alone', () => {
 });
 
 describe('a module that is invalid as written', () => {
-  const options = { limits: compileLimits(), allowUnknownImports: true, givesWay: true };
+  const options = { limits: compileLimits(), allowUnknownImports: true, preemptible: true };
 
   it.each(Object.entries(namesPastTheEnd))(
     'and names %s past the end is rejected, though the pass may add one [threads.validated]',
@@ -200,7 +200,7 @@ describe('the guests of all toolchains', () => {
 
   it.each(files)('%s can be shared [threads.pass]', async (file) => {
     const bytes = readFileSync(new URL(file, root));
-    const prepared = await prepare(bytes, { limits: compileLimits(), allowUnknownImports: false, givesWay: true });
+    const prepared = await prepare(bytes, { limits: compileLimits(), allowUnknownImports: false, preemptible: true });
     expect(prepared).toMatchObject({ unshareable: null, turns: { memory: { maximum: 4096 } } });
   });
 });

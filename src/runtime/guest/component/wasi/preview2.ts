@@ -34,7 +34,7 @@ class Terminal {}
  */
 export function preview2(options: Preview2Options): Readonly<Record<ServedWasi, object>> {
   const { args, env, output, sources, exit, scope = null } = options;
-  const hold: Hold = scope === null ? (wait) => wait : (wait) => scope.hold(wait) as typeof wait;
+  const hold: Hold = scope === null ? (wait) => wait : (wait) => scope.guard(wait) as typeof wait;
   const now = () => sources.monotonicNs();
   const stdin = new InputStream(options.stdin, hold);
   const stdout = new OutputStream(output, 'stdout', hold);
