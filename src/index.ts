@@ -5,7 +5,7 @@ export type {
   ApprovalDecision,
   ApprovalRequest,
   DefinitionChange,
-} from './agent/approvals/decider.ts';
+} from './agent/approvals/request.ts';
 export {
   type AnswerDeltas,
   type AskedBy,

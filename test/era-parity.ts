@@ -50,9 +50,9 @@ const COMMAND = 'drives a command with records of its own; what the commands wir
 
 /** Tests of the same folders that are run once, and why: by their files, or by the beginning of their paths. */
 export const testedOnce: Readonly<Record<string, string>> = {
-  'agent/approvals/definition-difference': PURE,
+  'agent/approvals/presentation': PURE,
   'agent/approvals/grants': PURE,
-  'agent/approvals/registry-desk': PURE,
+  'agent/approvals/client': PURE,
   'agent/approvals/library': 'its server is from npm, of the era that it has',
   'agent/mcp/audit-flood': 'about the trail: the calls stand in for any',
   'agent/mcp/audit-many': COMMAND,

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { SharedApprovals } from '../agent/approvals/shared-approvals.ts';
+import type { ApprovalConnection } from '../agent/approvals/client.ts';
 import { errorText } from '../base/error-text.ts';
 import type { ServiceLog } from '../server/log/service-log.ts';
 import type { ParkedFor, RunQueue } from '../server/queue/run-queue.ts';
@@ -9,7 +9,7 @@ export interface ParkedRunsOptions {
   readonly queue: RunQueue;
   readonly pool: string;
   /** Null: there is nobody to decide, and whoever waits for somebody is told so. */
-  readonly approvals: SharedApprovals | null;
+  readonly approvals: ApprovalConnection | null;
   /** Stops of the registry. @default none */
   readonly stops?: NodeStops;
   readonly log: ServiceLog;
@@ -61,9 +61,9 @@ export class ParkedRuns {
     this.#options = options;
     this.#stops = options.stops ?? noStops;
     this.#unsubscribe = [
-      options.approvals?.listen((news) => {
-        if (news === 'begun') this.#scan();
-        else if (news !== 'lost') void this.#wake(news.namespace, news.run);
+      options.approvals?.listen((event) => {
+        if (event === 'connected') this.#scan();
+        else if (event !== 'lost') void this.#wake(event.namespace, event.run);
       }),
       this.#stops.onChange(() => this.#scan()),
     ];
@@ -90,8 +90,8 @@ export class ParkedRuns {
   /** The run has ended, and wants no answers any more. */
   async left(namespace: string, id: string): Promise<void> {
     const { approvals, log } = this.#options;
-    await approvals
-      ?.withdrawAll(namespace, id, 'the run was cancelled', AbortSignal.timeout(WITHDRAW_MS))
+    await approvals?.port
+      .withdrawAll(namespace, id, 'the run was cancelled', AbortSignal.timeout(WITHDRAW_MS))
       .catch((error: unknown) => log('warn', 'not_withdrawn', { run: id, message: errorText(error) }));
   }
 
@@ -154,7 +154,7 @@ export class ParkedRuns {
     const ids = asked.flatMap(({ requests }) => requests);
     const waiting = new Set<string>();
     for (let at = 0; at < ids.length && approvals !== null; at += MAX_IDS) {
-      const some = await approvals.waiting(ids.slice(at, at + MAX_IDS), AbortSignal.timeout(ASK_MS));
+      const some = await approvals.port.waiting(ids.slice(at, at + MAX_IDS), AbortSignal.timeout(ASK_MS));
       for (const id of some) waiting.add(id);
     }
     const decided = asked.filter(({ requests }) => requests.some((id) => !waiting.has(id)));

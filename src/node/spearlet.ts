@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { SharedApprovals } from '../agent/approvals/shared-approvals.ts';
+import { ApprovalConnection } from '../agent/approvals/client.ts';
 import { isLoopbackHost, parseListenAddress } from '../config/address.ts';
 import { ConfigError } from '../config/config-error.ts';
 import { componentCacheDirectory, nodeFiles } from '../config/directories.ts';
@@ -299,14 +299,14 @@ async function openTelemetryOf({ host, log }: SpearletOptions, metrics: NodeMetr
 }
 
 /** Null: nobody decides. @throws ConfigError where people are to, and there are none */
-function openApprovals({ host, words, log }: SpearletOptions, registry: RunRegistry | null): SharedApprovals | null {
+function openApprovals({ host, words, log }: SpearletOptions, registry: RunRegistry | null): ApprovalConnection | null {
   const { approve, name } = host.node;
   const people = registry?.approvals ?? null;
   if (approve === 'sms' && people === null) {
     throw new ConfigError(`node.approve = "sms": no registry is configured; set one with ${words.sms}`);
   }
   if (approve === 'deny' || people === null) return null;
-  return new SharedApprovals(people(name), (message) => log('warn', 'approvals', { message }));
+  return new ApprovalConnection(people(name), (message) => log('warn', 'approvals', { message }));
 }
 
 async function openAudit({ audit }: CompiledHostConfig) {

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
+import type { ApprovalConnection } from '../agent/approvals/client.ts';
 import { BackendSet } from '../agent/chat/backends/open-backend.ts';
 import { parseTaskPolicy } from '../agent/policy/task-policy.ts';
 import type { CompiledHostConfig } from '../config/host/host-config.ts';
-import type { ApprovalPort } from '../registry-client/approval-port.ts';
 import type { FindBackend } from '../run/choose-backend.ts';
 import { type OpenMcp, openTaskMcp } from '../run/open-mcp.ts';
 import type { RegistryServers } from '../run/registry-servers.ts';
@@ -39,7 +39,7 @@ export interface RuntimesOptions {
   /** The name of this node, for the registry. */
   readonly node: string;
   /** Where runs ask for approvals; null: nowhere. */
-  readonly approvals: ApprovalPort | null;
+  readonly approvals: ApprovalConnection | null;
   readonly log: ServiceLog;
 }
 
@@ -124,7 +124,7 @@ export class TaskRuntimes {
   }
 
   async #openMcp(task: TaskRevision, label: string): Promise<OpenMcp | null> {
-    const { host, servers, stateDir, metrics, node, approvals: port, log } = this.#options;
+    const { host, servers, stateDir, metrics, node, approvals: connection, log } = this.#options;
     const { args, env, backend, config, limits, namespace } = task;
     if (servers === null) return null;
     const say = (message: string) => log('warn', 'task', { task: label, message });
@@ -133,7 +133,7 @@ export class TaskRuntimes {
       label,
       id: `${node}-${task.namespace}-${task.name}`,
       words: { ...libraryWords, approvalRules: `${host.file}: mcp.approval_rules` },
-      approvals: port === null ? null : { port, namespace },
+      approvals: connection === null ? null : { connection, namespace },
     };
     const own = { stateDir: join(stateDir, task.namespace, task.name), metrics, onNotice: say };
     return openTaskMcp({ ...nodeOptions(host), ...own }, about, servers);

@@ -36,24 +36,18 @@ export class ApprovalRejected extends Error {
   }
 }
 
-/** The requests for approvals of a registry. What fails may be tried again, unless it fails with ApprovalRejected. */
-export interface ApprovalPort {
-  open(asked: AskedApproval, signal: AbortSignal): Promise<FiledApproval>;
-  /** Those of a run as they are, then each that changes; null: nothing changed. */
-  watch(run: string, signal: AbortSignal): AsyncIterable<FiledApproval | null>;
-  /** Null: it is the caller's; otherwise why not. */
-  claim(id: string, claim: string, call: BoundCall, argumentsHash: string, signal: AbortSignal): Promise<string | null>;
-  withdraw(id: string, reason: string, signal: AbortSignal): Promise<void>;
-}
-
-/** A request of which something became. */
+/** A request that has an outcome. */
 export interface DecidedApproval extends FiledApproval {
   readonly namespace: string;
   readonly run: string;
 }
 
-/** What a node asks besides, for runs that are not there to ask themselves. */
-export interface NodeApprovals extends ApprovalPort {
+/** Approval service of a registry. A failed request may be retried, unless it fails with ApprovalRejected. */
+export interface NodeApprovals {
+  open(asked: AskedApproval, signal: AbortSignal): Promise<FiledApproval>;
+  /** Null: it is the caller's; otherwise why not. */
+  claim(id: string, claim: string, call: BoundCall, argumentsHash: string, signal: AbortSignal): Promise<string | null>;
+  withdraw(id: string, reason: string, signal: AbortSignal): Promise<void>;
   /** From now on, of all runs of its namespaces; null: nothing yet, and at first that it has begun. */
   decided(signal: AbortSignal): AsyncIterable<DecidedApproval | null>;
   /** Those of the requests that still wait. */

@@ -217,16 +217,6 @@ class SeveralApprovals implements NodeApprovals {
     return this.#ask((port) => port.open(asked, signal), signal);
   }
 
-  async *watch(run: string, signal: AbortSignal): AsyncGenerator<FiledApproval | null> {
-    const index = this.#turn.at;
-    try {
-      yield* at(this.#ports, index).watch(run, signal);
-    } catch (error) {
-      this.#turn.leave(index);
-      throw error;
-    }
-  }
-
   /** May be asked twice: a claim that was granted is granted again to whoever made it. */
   claim(id: string, claim: string, call: BoundCall, argumentsSha256: string, signal: AbortSignal) {
     return this.#ask((port) => port.claim(id, claim, call, argumentsSha256, signal), signal);

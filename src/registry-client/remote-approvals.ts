@@ -34,16 +34,6 @@ export class RemoteApprovals implements NodeApprovals {
     return read(approval);
   }
 
-  async *watch(run: string, signal: AbortSignal): AsyncGenerator<FiledApproval | null> {
-    try {
-      for await (const { approval } of this.#client.watchApprovals({ run }, { signal })) {
-        yield approval === undefined ? null : read(approval);
-      }
-    } catch (error) {
-      explain(error);
-    }
-  }
-
   async *decided(signal: AbortSignal): AsyncGenerator<DecidedApproval | null> {
     try {
       for await (const { approval } of this.#client.watchApprovals({}, { signal })) {

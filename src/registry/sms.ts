@@ -1,5 +1,5 @@
 import { Code, ConnectError } from '@connectrpc/connect';
-import { ApprovalQueue } from '../agent/approvals/service/queue.ts';
+import { ApprovalQueue } from '../agent/approvals/service.ts';
 import { stopOfRun } from '../agent/policy/stops.ts';
 import { errorText } from '../base/error-text.ts';
 import type { RegistryConfig } from '../config/registry/registry-config.ts';

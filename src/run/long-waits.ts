@@ -1,4 +1,4 @@
-import type { DeskWait } from '../agent/approvals/desk.ts';
+import type { ApprovalWait } from '../agent/approvals/client.ts';
 import type { JsonValue } from '../base/json.ts';
 import { redactArguments } from '../server/audit/redact-arguments.ts';
 import type { ParkedFor } from '../server/records/run.ts';
@@ -56,7 +56,7 @@ interface Sleep {
 export class LongWaits {
   readonly #option: LongWaitsOption;
   readonly #run: WaitingRun;
-  readonly #approvals = new Map<string, { readonly wait: DeskWait; readonly since: number }>();
+  readonly #approvals = new Map<string, { readonly wait: ApprovalWait; readonly since: number }>();
   readonly #sleeps = new Map<number, Sleep>();
   /** Whether it still waits for a client of its user streams and for nothing else; null: it did not say so. */
   #isAtRest: (() => boolean) | null = null;
@@ -73,13 +73,13 @@ export class LongWaits {
     return [...this.#sleeps].map(([id, { atMs }]) => [id, atMs]);
   }
 
-  approval(wait: DeskWait): () => void {
+  approval(wait: ApprovalWait): () => void {
     if (this.#isClosed) return () => {};
-    this.#approvals.set(wait.request, { wait, since: performance.now() });
+    this.#approvals.set(wait.id, { wait, since: performance.now() });
     this.#tell();
     this.#look(this.#option.parkAfterMs);
     return () => {
-      if (this.#isClosed || !this.#approvals.delete(wait.request)) return;
+      if (this.#isClosed || !this.#approvals.delete(wait.id)) return;
       this.#tell();
     };
   }
@@ -114,10 +114,10 @@ export class LongWaits {
   }
 
   #tell(): void {
-    const approvals = [...this.#approvals.values()].map(({ wait: { request, question } }) => {
-      const { server, tool, ordinal, cause } = question;
-      const shown = redactArguments(question.arguments) as unknown as JsonValue;
-      return { request, server, tool, ordinal, cause: cause.text, arguments: shown };
+    const approvals = [...this.#approvals.values()].map(({ wait: { id, request } }) => {
+      const { server, tool, ordinal, cause } = request;
+      const shown = redactArguments(request.arguments) as unknown as JsonValue;
+      return { request: id, server, tool, ordinal, cause: cause.text, arguments: shown };
     });
     this.#option.onWaiting(approvals);
   }

@@ -1,5 +1,5 @@
-import type { ApprovalDecider } from '../agent/approvals/decider.ts';
-import type { WatchWait } from '../agent/approvals/desk.ts';
+import type { WatchApproval } from '../agent/approvals/client.ts';
+import type { ApprovalDecider } from '../agent/approvals/request.ts';
 import type { ElicitationDecider } from '../agent/mcp/client/elicitation/question.ts';
 import type { GuestMcp, GuestToolCall } from '../agent/mcp/guest-mcp.ts';
 import type { CallTrace } from '../agent/mcp/guest-scope.ts';
@@ -181,7 +181,7 @@ export interface McpRun {
   /** Somebody is asked because of a call of this session: its deadlines stand still until what this gives is called. */
   readonly stopClocks?: ((session: string) => () => void) | undefined;
   /** Receives each approval request that waits for users of the registry. @default none */
-  readonly waits?: WatchWait | undefined;
+  readonly waits?: WatchApproval | undefined;
   /** Receives which servers the run lacks and waits for. @default none */
   readonly troubles?: ServerTroubleListener | undefined;
 }

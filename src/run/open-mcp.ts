@@ -1,4 +1,4 @@
-import { RegistryDesk } from '../agent/approvals/registry-desk.ts';
+import { ApprovalClient, ApprovalConnection } from '../agent/approvals/client.ts';
 import { GuestMcp } from '../agent/mcp/guest-mcp.ts';
 import type { ApprovalRule, ApprovalRules } from '../agent/policy/approval-rules.ts';
 import { parseApprovalRules } from '../agent/policy/approval-rules-parse.ts';
@@ -7,7 +7,6 @@ import { type ParsedTaskPolicy, parseTaskPolicy } from '../agent/policy/task-pol
 import { ConfigError } from '../config/config-error.ts';
 import { refuseUnknownKeys } from '../config/option-keys.ts';
 import { loadTaskConfig, type TaskConfig, taskLabel } from '../config/task-config.ts';
-import type { ApprovalPort } from '../registry-client/approval-port.ts';
 import type { RegistryStatus } from '../registry-client/kind-cache.ts';
 import type { RegistryChange } from '../registry-client/snapshot.ts';
 import { initialSession, type TaskPolicy } from '../runtime/port/policy-layers.ts';
@@ -43,7 +42,7 @@ export interface TaskMcp {
   readonly id: string;
   readonly words: RegistryWords & { readonly approvalRules: string };
   /** Where its runs ask for approvals, and for which namespace. @default the registry, for the namespace of the node */
-  readonly approvals?: { readonly port: ApprovalPort; readonly namespace: string } | null;
+  readonly approvals?: { readonly connection: ApprovalConnection; readonly namespace: string } | null;
 }
 
 /** Null if the task does not have MCP on. `shared`: servers that other tasks use too, and that stay open. */
@@ -99,6 +98,7 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
   /** What ended runs still tell the registry. */
   readonly #leaving = new Set<Promise<void>>();
   readonly #unsubscribe: readonly ((() => void) | undefined)[];
+  #connection: ApprovalConnection | undefined;
   #closing: Promise<void> | undefined;
 
   /** @internal */
@@ -138,7 +138,7 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
     }
     this.#runs.add(run);
     const { approve, elicit, decidedBy, approvalTimeoutMs: timeoutMs, stopClocks } = run;
-    const desk = approve === 'sms' ? this.#desk(run) : null;
+    const client = approve === 'sms' ? this.#approvalClient(run) : null;
     const decide = approve === 'sms' ? null : approve;
     const pool = ofTask.forRun(run.run);
     const deps = {
@@ -151,7 +151,7 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
       stopClocks,
       troubles: run.troubles,
     };
-    const asked = { decide, desk, elicit, decidedBy, timeoutMs };
+    const asked = { decide, client, elicit, decidedBy, timeoutMs };
     const guest = new GuestMcp(deps, run.run, policy, { task: task.name, rules, ...asked });
     const unsubscribe = events.subscribe(() => servers.changed());
     return {
@@ -161,27 +161,32 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
         guest.close();
         pool.close();
         this.#runs.delete(run);
-        if (desk !== null) this.#leave(desk);
+        if (client !== null) this.#leave(client);
       },
     };
   }
 
-  /** The people of the registry. @throws ConfigError where the records come from elsewhere */
-  #desk({ run, approvalTimeoutMs: fileWithinMs, waits, submittedBy = null }: McpRun): RegistryDesk {
-    const { servers, id, words, approvals = null } = this.#opening;
-    const port = approvals?.port ?? servers.registry.approvals?.(nodeId(id)) ?? null;
-    if (port === null) {
-      throw new ConfigError(`approvals by sms need a registry; name one with ${words.sms}`);
-    }
-    return new RegistryDesk({
-      ...{ port, run, fileWithinMs, waits, submittedBy },
+  /** @throws ConfigError if there is no registry */
+  #approvalClient({ approvalTimeoutMs: fileWithinMs, waits, submittedBy = null }: McpRun): ApprovalClient {
+    const { approvals = null } = this.#opening;
+    const connection = approvals?.connection ?? this.#ownConnection();
+    return new ApprovalClient({
+      ...{ connection, fileWithinMs, waits, submittedBy },
       namespace: approvals?.namespace ?? null,
       say: this.#say,
     });
   }
 
-  #leave(desk: RegistryDesk): void {
-    const left = desk.close().finally(() => this.#leaving.delete(left));
+  #ownConnection(): ApprovalConnection {
+    const { servers, id, words } = this.#opening;
+    const port = servers.registry.approvals?.(nodeId(id)) ?? null;
+    if (port === null) throw new ConfigError(`approvals by sms need a registry; name one with ${words.sms}`);
+    this.#connection ??= new ApprovalConnection(port, this.#say);
+    return this.#connection;
+  }
+
+  #leave(client: ApprovalClient): void {
+    const left = client.close().finally(() => this.#leaving.delete(left));
     this.#leaving.add(left);
   }
 
@@ -197,6 +202,7 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
 
   async #end(): Promise<void> {
     await Promise.all(this.#leaving);
+    await this.#connection?.close();
     await this.#release();
     for (const stop of this.#unsubscribe) stop?.();
   }

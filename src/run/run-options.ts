@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import type { Readable } from 'node:stream';
-import type { ApprovalDecider } from '../agent/approvals/decider.ts';
+import type { ApprovalDecider } from '../agent/approvals/request.ts';
 import type { ModelEvent } from '../agent/chat/model-event.ts';
 import { traceModel } from '../agent/chat/model-trace.ts';
 import type { ElicitationDecider } from '../agent/mcp/client/elicitation/question.ts';

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { approvalStatuses } from '../../src/server/records/approval.ts';
 import { restoreSqliteStore } from '../../src/server/store/sqlite-backup.ts';
 import { openSqliteStore } from '../../src/server/store/sqlite-store.ts';
-import { type Listed, listed } from '../agent/approvals/service/asking-node.ts';
+import { type Listed, listed } from '../agent/approvals/asking-node.ts';
 import { startTestSms, stopAll } from '../registry/running-sms.ts';
 import { copiedFixture } from './copied-fixture.ts';
 

@@ -6,7 +6,7 @@ import { AUDIT_KEY } from '../../scripts/compat/recorded-node.ts';
 import { FileJournals } from '../../src/node/run-journals.ts';
 import { EmbeddedQueue } from '../../src/server/queue/embedded/embedded-queue.ts';
 import type { RunRecord } from '../../src/server/records/run.ts';
-import { decide } from '../agent/approvals/service/asking-node.ts';
+import { decide } from '../agent/approvals/asking-node.ts';
 import { startTestSms, stopAll } from '../registry/running-sms.ts';
 import { copiedFixture } from './copied-fixture.ts';
 import { startedNode } from './started-node.ts';

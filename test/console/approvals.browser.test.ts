@@ -1,5 +1,5 @@
 import { afterEach, expect, it } from 'vitest';
-import { deskAt, questionOf, waiting } from '../agent/approvals/service/asking-node.ts';
+import { clientAt, questionOf, waiting } from '../agent/approvals/asking-node.ts';
 import { SteeredModel } from '../e2e/steered-model.ts';
 import { startTestSms, stopAll } from '../registry/running-sms.ts';
 import { createToken } from '../server/identity/token-calls.ts';
@@ -71,7 +71,7 @@ const requestPage = async (sms: Parameters<typeof waiting>[0]) =>
 it('a request shows the submitter of the run, who cannot decide it [approval.self]', async (test) => {
   const sms = await startTestSms();
   const token = await createToken(sms, { name: 'sam', roles: ['approver'] });
-  void deskAt(sms, undefined, undefined, 'sam').ask(questionOf());
+  void clientAt(sms, 'sam').ask(questionOf());
   const console = await openConsole(open, test, sms, token);
   await console.go(await requestPage(sms), 'Approval');
   await console.page.getByText('sam on node-1').waitFor();
@@ -81,7 +81,7 @@ it('a request shows the submitter of the run, who cannot decide it [approval.sel
 
 it('without authentication the page says that submitters can approve their own calls [approval.self]', async (test) => {
   const sms = await startTestSms({ auth: false });
-  void deskAt(sms, undefined, undefined, 'sam').ask(questionOf());
+  void clientAt(sms, 'sam').ask(questionOf());
   const path = await requestPage(sms);
   const { page } = await open(test, `${sms.sms.http}/console/#/${path}`);
   await page.getByText('the submitter of a run can approve its calls here').waitFor();

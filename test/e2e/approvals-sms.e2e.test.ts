@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { decide, listed, waiting } from '../agent/approvals/service/asking-node.ts';
+import { decide, listed, waiting } from '../agent/approvals/asking-node.ts';
 import { sandboxOf, fixture as serverFixture } from '../agent/mcp/client/pool-records.ts';
 import { startTestSms, stopAll } from '../registry/running-sms.ts';
 import { Cli, fixture, scratch } from './spear-run.ts';

@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { RunRecord } from '../../src/server/records/run.ts';
-import { decide } from '../agent/approvals/service/asking-node.ts';
+import { decide } from '../agent/approvals/asking-node.ts';
 import { stopAll } from '../registry/running-sms.ts';
 import { builtCommand } from '../support/built-command.ts';
 import { type PayingNode, payingNode } from './paying-node.ts';

@@ -1,14 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { DeskQuestion } from '../../src/agent/approvals/desk.ts';
-import { RegistryDesk } from '../../src/agent/approvals/registry-desk.ts';
-import { SharedApprovals } from '../../src/agent/approvals/shared-approvals.ts';
+import { ApprovalClient, ApprovalConnection, type BoundRequest } from '../../src/agent/approvals/client.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import { Dispatcher } from '../../src/node/dispatcher.ts';
 import { ParkedRuns } from '../../src/node/parked-runs.ts';
 import type { AttemptOutcome } from '../../src/node/run-claim.ts';
 import { LongWaits } from '../../src/run/long-waits.ts';
-import { FakeRemote } from '../agent/approvals/service/fake-remote.ts';
-import { askedCall, boundOf, type OpenedQueue, openQueue } from '../agent/approvals/service/open-queue.ts';
+import { FakeRemote } from '../agent/approvals/fake-remote.ts';
+import { askedCall, boundOf, type OpenedQueue, openQueue } from '../agent/approvals/open-queue.ts';
 import { newRun, success } from '../server/queue/queue-contract.ts';
 import { FakeRunQueue } from '../support/fake-run-queue.ts';
 
@@ -28,7 +26,7 @@ const args: JsonObject = { invoice: 'one' };
 
 /** A node whose guests pay once where they are allowed to, and succeed either way. */
 function startNode(queue: FakeRunQueue, registry: OpenedQueue, paid: string[]) {
-  const approvals = new SharedApprovals(new FakeRemote(registry), () => {});
+  const approvals = new ApprovalConnection(new FakeRemote(registry), () => {});
   const log = () => {};
   const parked = new ParkedRuns({ queue, pool: 'default', approvals, log });
   const attempt = (run: string, signal: AbortSignal) => {
@@ -39,18 +37,22 @@ function startNode(queue: FakeRunQueue, registry: OpenedQueue, paid: string[]) {
         onWaiting: () => {},
         onPark: (until, requests) => resolve({ kind: 'parked', until, requests }),
       },
-      { underway: () => 0, computedMs: async () => 0, park: () => void desk.close() },
+      { underway: () => 0, computedMs: async () => 0, park: () => void client.close() },
     );
-    const desk = new RegistryDesk({ port: approvals, run, waits: (wait) => waits.approval(wait), fileWithinMs: 5_000 });
+    const client = new ApprovalClient({
+      connection: approvals,
+      waits: (wait) => waits.approval(wait),
+      fileWithinMs: 5_000,
+    });
     const bound = boundOf(askedCall({ run }));
     const question = {
       ...{ server: 'bank', tool: 'pay', ordinal: bound.ordinal, callId: 'call-1', arguments: args },
       ...{ bound, signal, isResumable: () => true, cause: { code: 'always', text: '' }, definition: {} },
-    } as unknown as DeskQuestion;
-    void desk.ask(question).then(async ({ ticket }) => {
-      if (ticket !== null && (await ticket.claim(bound, args)) === null) paid.push(run);
+    } as unknown as BoundRequest;
+    void client.ask(question).then(async ({ grant }) => {
+      if (grant !== null && (await grant.redeem(bound, args)) === null) paid.push(run);
       waits.close();
-      await desk.close();
+      await client.close();
       resolve({ kind: 'ended', ending: success('done') });
     });
     return promise;

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { DecisionNews, SharedApprovals } from '../../src/agent/approvals/shared-approvals.ts';
+import type { ApprovalConnection, DecisionEvent } from '../../src/agent/approvals/client.ts';
 import { ParkedRuns } from '../../src/node/parked-runs.ts';
 import type { Claim, ParkedFor } from '../../src/server/queue/run-queue.ts';
 import { newRun } from '../server/queue/queue-contract.ts';
@@ -15,14 +15,15 @@ class FakeApprovals {
   readonly asked: (readonly string[])[] = [];
   readonly withdrawn: unknown[] = [];
   isUp = true;
+  readonly port = this;
   failure: Error | null = null;
-  #listener: ((news: DecisionNews) => void) | null = null;
+  #listener: ((news: DecisionEvent) => void) | null = null;
 
   get isListenedTo(): boolean {
     return this.#listener !== null;
   }
 
-  listen(listener: (news: DecisionNews) => void): () => void {
+  listen(listener: (news: DecisionEvent) => void): () => void {
     this.#listener = listener;
     return () => {
       this.#listener = null;
@@ -40,13 +41,13 @@ class FakeApprovals {
     this.withdrawn.push([namespace, run, reason]);
   }
 
-  tell(news: DecisionNews): void {
+  tell(news: DecisionEvent): void {
     this.#listener?.(news);
   }
 
   decide(run: string, id: string): void {
     this.waitingIds.delete(id);
-    this.tell({ namespace: 'default', run, id } as DecisionNews);
+    this.tell({ namespace: 'default', run, id } as DecisionEvent);
   }
 }
 
@@ -82,7 +83,7 @@ function watch(queue: FakeRunQueue, approvals: FakeApprovals | null = new FakeAp
   const runs = new ParkedRuns({
     queue,
     pool: 'default',
-    approvals: approvals as unknown as SharedApprovals | null,
+    approvals: approvals as unknown as ApprovalConnection | null,
     log: (level, event, { message = '' } = {}) => logged.push(`${level} ${event} ${message}`.trim()),
   });
   opened.push(runs);
@@ -174,7 +175,7 @@ describe('a scan of all parked runs', () => {
     approvals.tell('lost');
     await settled();
     expect(queue.called('parked')).toHaveLength(1);
-    for (let times = 0; times < 10; times++) approvals.tell('begun');
+    for (let times = 0; times < 10; times++) approvals.tell('connected');
     await settled();
     expect(queue.called('parked')).toHaveLength(2);
   });

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { RunRecord } from '../../src/server/records/run.ts';
-import { type Listed, listed } from '../agent/approvals/service/asking-node.ts';
+import { type Listed, listed } from '../agent/approvals/asking-node.ts';
 import { onStop, startTestSms, type TestSms, temporaryDirectory } from '../registry/running-sms.ts';
 import { NodeLives } from '../torture/node/node-life.ts';
 

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { decide } from '../agent/approvals/service/asking-node.ts';
+import { decide } from '../agent/approvals/asking-node.ts';
 import { stopAll, temporaryDirectory } from '../registry/running-sms.ts';
 import { builtCommand } from '../support/built-command.ts';
 import { type PayingNode, payingNode } from './paying-node.ts';

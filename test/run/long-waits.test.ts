@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { DeskWait } from '../../src/agent/approvals/desk.ts';
+import type { ApprovalWait } from '../../src/agent/approvals/client.ts';
 import { LongWaits, type WaitingApproval } from '../../src/run/long-waits.ts';
 import type { ParkedFor } from '../../src/server/records/run.ts';
 
@@ -34,12 +34,12 @@ function open() {
     },
   );
   const abandoned: string[] = [];
-  const approval = (request: string, args: Record<string, string> = {}) => {
-    const question = {
+  const approval = (id: string, args: Record<string, string> = {}) => {
+    const request = {
       ...{ server: 'bank', tool: 'pay', ordinal: '5.1.1', cause: { code: 'always', text: 'its record asks for it' } },
       arguments: args,
     };
-    return waits.approval({ request, question, abandon: () => abandoned.push(request) } as unknown as DeskWait);
+    return waits.approval({ id, request, abandon: () => abandoned.push(id) } as unknown as ApprovalWait);
   };
   return { waits, guest, shown, parks, approval, abandoned };
 }

@@ -1,9 +1,10 @@
+import { cutText } from '../../base/cut-text.ts';
 import type { JsonObject } from '../../base/json.ts';
 import type { RegistryCache } from '../../registry-client/cache.ts';
 import type { ToolJournal } from '../../runtime/durable/tool-journal.ts';
 import { limitSpecs } from '../../runtime/port/limits.ts';
 import type { CallKind, SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
-import type { AuditEvent, AuditSink } from '../../server/audit/event.ts';
+import { type AuditEvent, type AuditSink, NO_DECIDER } from '../../server/audit/event.ts';
 import { shownArguments } from '../../server/audit/redact-arguments.ts';
 import type { BoundCall } from '../../server/records/approval.ts';
 import type { ApprovalMode, McpServerRecord } from '../../server/records/server.ts';
@@ -15,14 +16,11 @@ import { approvalNeed } from '../policy/approval-need.ts';
 import { type ApprovalRules, canDeny, isEmpty, judge, noRules, type RuleVerdict } from '../policy/approval-rules.ts';
 import { hashDefinition, type ToolDefinition } from '../policy/definition-hash.ts';
 import { profileOf } from '../policy/profile-checks.ts';
-import { type GrantBinding, hashArguments, policyRevision } from './binding.ts';
-import type { ApprovalCause, ApprovalDecider } from './decider.ts';
-import { definitionChanges } from './definition-difference.ts';
-import { type ApprovalDesk, DeskAnswer, type GrantTicket } from './desk.ts';
-import { ApprovalGrants, SESSION_GRANT_MS } from './grants.ts';
+import { type ApprovalClient, type GrantHandle, RegistryAnswer } from './client.ts';
+import { ApprovalGrants, type GrantBinding, hashArguments, policyRevision, SESSION_GRANT_MS } from './grants.ts';
 import { type ApprovalOutcome, PendingApprovals } from './pending.ts';
-import { ApprovalRefused } from './refusal.ts';
-import { causeOf, cutReason, type Decided, inTheTrail, ruleName } from './sentences.ts';
+import { definitionChanges } from './presentation.ts';
+import { type ApprovalCause, type ApprovalDecider, ApprovalRefused } from './request.ts';
 
 /** How approvals work for one guest. */
 export interface ApprovalOptions {
@@ -31,7 +29,7 @@ export interface ApprovalOptions {
   /** @default nobody: what needs an approval is denied at once */
   readonly decide?: ApprovalDecider | null;
   /** Decides instead, elsewhere: what it is asked outlives this process. @default none */
-  readonly desk?: ApprovalDesk | null;
+  readonly client?: Pick<ApprovalClient, 'ask'> | null;
   /** Answers what servers ask during calls. @default nobody: the servers are told no */
   readonly elicit?: ElicitationDecider | null;
   /** Who that is, for the audit trail. @default 'program' */
@@ -83,7 +81,7 @@ export class ApprovalGate {
   readonly #grants = new ApprovalGrants({ now: () => performance.now() });
   readonly #pending = new PendingApprovals();
   #decide: ApprovalDecider | null;
-  #desk: ApprovalDesk | null;
+  #client: Pick<ApprovalClient, 'ask'> | null;
   readonly #decidedBy: string;
   readonly #timeoutMs: number;
 
@@ -93,7 +91,7 @@ export class ApprovalGate {
     this.#rules = options.rules ?? noRules;
     this.#rulesDeny = canDeny(this.#rules);
     this.#decide = options.decide ?? null;
-    this.#desk = options.desk ?? null;
+    this.#client = options.client ?? null;
     this.#decidedBy = options.decidedBy ?? 'program';
     this.#timeoutMs = options.timeoutMs ?? limitSpecs.approval_timeout_ms.default;
   }
@@ -101,7 +99,7 @@ export class ApprovalGate {
   /** Nobody is asked any more. */
   close(): void {
     this.#decide = null;
-    this.#desk = null;
+    this.#client = null;
     this.#pending.endAll((serverId) => new McpCancelledError(serverId, 'the guest ended'));
   }
 
@@ -171,7 +169,7 @@ export class ApprovalGate {
 
   /** Whether the grant is kept elsewhere: then {@link claim} has to be waited for before the call is sent. */
   mustClaim(grant: number | null): boolean {
-    return grant !== null && this.#grants.ticketOf(grant) !== null;
+    return grant !== null && this.#grants.handleOf(grant) !== null;
   }
 
   /**
@@ -185,12 +183,12 @@ export class ApprovalGate {
     definition: ToolDefinition,
     grant: number | null,
   ): Promise<void> {
-    const ticket = grant === null ? null : this.#grants.ticketOf(grant);
-    if (ticket !== null) await this.#take(ticket, this.#question(record, call, args, definition));
+    const handle = grant === null ? null : this.#grants.handleOf(grant);
+    if (handle !== null) await this.#redeemRemote(handle, this.#question(record, call, args, definition));
   }
 
-  async #take(ticket: GrantTicket, question: Question): Promise<void> {
-    const refusal = await ticket.claim(boundCall(question, this.#task, ticket.purpose), question.args);
+  async #redeemRemote(handle: GrantHandle, question: Question): Promise<void> {
+    const refusal = await handle.redeem(boundCall(question, this.#task, handle.purpose), question.args);
     if (refusal === null) return;
     const { serverId, tool } = question.call;
     const denial = refusal.outdated ? 'approval_outdated' : 'approval_denied';
@@ -198,7 +196,7 @@ export class ApprovalGate {
   }
 
   get #hasDecider(): boolean {
-    return this.#decide !== null || this.#desk !== null;
+    return this.#decide !== null || this.#client !== null;
   }
 
   /**
@@ -230,7 +228,7 @@ export class ApprovalGate {
   }
 
   async #put(question: Question, cause: ApprovalCause, purpose: string, signal: AbortSignal): Promise<ApprovalOutcome> {
-    const desk = this.#desk;
+    const client = this.#client;
     const { call, args, definition, binding } = question;
     const { kind = 'tool', session, callId, serverId: server, tool } = call;
     const started = performance.now();
@@ -252,10 +250,10 @@ export class ApprovalGate {
       changes: before === null ? [] : definitionChanges(before, definition),
     };
     const decide: ApprovalDecider | null =
-      desk === null
+      client === null
         ? this.#decide
         : (asked) =>
-            desk.ask({
+            client.ask({
               ...asked,
               bound: boundCall(question, this.#task, purpose),
               isResumable: () => this.#scope.journal?.isInterrupted ?? false,
@@ -263,7 +261,7 @@ export class ApprovalGate {
     if (decide === null) throw nobodyThere(call, 'always');
     // Nobody's deadline runs while somebody thinks.
     const goOn = this.#scope.stopClocks?.(session);
-    const timeoutMs = desk === null ? this.#timeoutMs : null;
+    const timeoutMs = client === null ? this.#timeoutMs : null;
     const outcome = await this.#pending.ask(decide, request, binding, { timeoutMs, signal });
     goOn?.();
     // Of a run that goes on later nothing is decided yet: it finds its request again.
@@ -287,21 +285,21 @@ export class ApprovalGate {
       case 'answered': {
         const { answer } = outcome;
         const { decision, reason = '' } = answer;
-        const ticket = answer instanceof DeskAnswer ? answer.ticket : null;
-        if (decision === 'allow_once') return this.#grants.grantOnce(binding, definition, ticket?.leftMs, ticket);
+        const handle = answer instanceof RegistryAnswer ? answer.grant : null;
+        if (decision === 'allow_once') return this.#grants.grantOnce(binding, definition, handle?.leftMs, handle);
         if (decision === 'deny') {
           const why = reason === '' ? '' : `: ${cutReason(reason)}`;
           const denial =
-            answer instanceof DeskAnswer && answer.decidedBy === null ? 'approval_timeout' : 'approval_denied';
+            answer instanceof RegistryAnswer && answer.decidedBy === null ? 'approval_timeout' : 'approval_denied';
           throw new ApprovalRefused(serverId, denial, `${tool} was not approved${why}`);
         }
         // Its hour is over, because the run was away: it is good for the call that was asked about.
-        if (ticket !== null && ticket.ageMs >= SESSION_GRANT_MS) {
-          return this.#grants.grantOnce(binding, definition, ticket.leftMs, ticket);
+        if (handle !== null && handle.ageMs >= SESSION_GRANT_MS) {
+          return this.#grants.grantOnce(binding, definition, handle.leftMs, handle);
         }
         // It is for more than this call, so it is taken now.
-        if (ticket !== null) await this.#take(ticket, question);
-        this.#grants.grantSession(binding, definition, SESSION_GRANT_MS - (ticket?.ageMs ?? 0));
+        if (handle !== null) await this.#redeemRemote(handle, question);
+        this.#grants.grantSession(binding, definition, SESSION_GRANT_MS - (handle?.ageMs ?? 0));
         this.#pending.endCovered((other) => this.#grants.coversSession(other));
         return null;
       }
@@ -377,7 +375,7 @@ interface Question {
   readonly binding: GrantBinding;
 }
 
-/** The same as a desk knows it; it hashes the arguments itself, by a salt of its own. */
+/** The same as a client knows it; it hashes the arguments itself, by a salt of its own. */
 function boundCall({ call, binding }: Question, task: string | null, purpose: string): BoundCall {
   const { run, ordinal, session, definition: definition_sha256, policy } = binding;
   const { kind = 'tool', serverId: server_id, tool: tool_name } = call;
@@ -402,3 +400,44 @@ function argumentsHash({ serverId, tool }: GatedCall, args: JsonObject): string 
     throw new McpArgumentsError(serverId, tool, `tool "${tool}": its arguments are nested too deeply`);
   }
 }
+
+const MAX_REASON_CHARS = 500;
+
+type DecidedEvent = Extract<AuditEvent, { event: 'approval.decided' }>;
+export type Decided = Pick<DecidedEvent, 'status' | 'decision' | 'decided_by'> & {
+  readonly reason?: string | undefined;
+  readonly duration_ms?: number;
+};
+
+/** How a question ended, in the words of the trail. */
+export function inTheTrail(outcome: ApprovalOutcome, decidedBy: string): Decided {
+  switch (outcome.kind) {
+    case 'answered': {
+      const { answer } = outcome;
+      const { decision } = answer;
+      const by = answer instanceof RegistryAnswer ? clientName(answer) : decidedBy;
+      const reason = answer.reason === '' ? undefined : answer.reason;
+      return { status: decision === 'deny' ? 'denied' : 'allowed', decision, decided_by: by, reason };
+    }
+    case 'covered':
+      return { status: 'allowed', decision: 'allow_session', decided_by: decidedBy, reason: 'by another decision' };
+    case 'timeout':
+      return { status: 'denied', decision: 'timeout', decided_by: NO_DECIDER };
+    case 'withdrawn':
+      return { status: 'denied', decision: 'cancelled', decided_by: NO_DECIDER, reason: outcome.error.message };
+  }
+}
+
+const clientName = ({ decidedBy }: RegistryAnswer) => (decidedBy === null ? NO_DECIDER : `sms: ${decidedBy}`);
+
+/** Why somebody is asked, as a sentence. */
+export function causeOf(mode: ApprovalMode, verdict: RuleVerdict): ApprovalCause {
+  if (mode === 'always') return { code: 'always', text: 'every call needs an approval (approval_policy: always)' };
+  if (verdict.layer === null) return { code: 'no_rule', text: 'no rule matches the call (approval_policy: policy)' };
+  return { code: 'rule', text: `${ruleName(verdict)} requires an approval` };
+}
+
+export const ruleName = ({ layer, rule }: RuleVerdict) => `${JSON.stringify(rule)} of the ${layer}'s approval rules`;
+
+/** A reason comes from whoever decided, and goes to the model and into the trail. */
+export const cutReason = (text: string) => cutText(text, MAX_REASON_CHARS);

@@ -1,6 +1,11 @@
-import type { ToolDefinition } from '../policy/definition-hash.ts';
-import { bindingFields, type GrantBinding, sessionBindingFields } from './binding.ts';
-import type { GrantTicket } from './desk.ts';
+import type { JsonObject, JsonValue } from '../../base/json.ts';
+import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { McpProfile } from '../../server/records/profile.ts';
+import type { McpServerRecord } from '../../server/records/server.ts';
+import type { ApprovalRules } from '../policy/approval-rules.ts';
+import { sha256, type ToolDefinition } from '../policy/definition-hash.ts';
+import { policyHash } from '../policy/policy-hash.ts';
+import type { GrantHandle } from './client.ts';
 
 /** A one-time grant waits for a place at its server and for a connection, never longer than this. */
 export const ONCE_GRANT_MS = 10 * 60_000;
@@ -16,7 +21,7 @@ interface Grant {
   readonly binding: GrantBinding;
   readonly expiresAtMs: number;
   /** Where it is kept, and has to be taken from before it holds; null: here. */
-  readonly ticket: GrantTicket | null;
+  readonly handle: GrantHandle | null;
 }
 
 export interface GrantClock {
@@ -42,18 +47,18 @@ export class ApprovalGrants {
     binding: GrantBinding,
     definition: ToolDefinition,
     forMs = ONCE_GRANT_MS,
-    ticket: GrantTicket | null = null,
+    handle: GrantHandle | null = null,
   ): number {
     const id = this.#nextId++;
-    const surplus = keep(this.#once, id, { binding, expiresAtMs: this.#now() + forMs, ticket });
-    surplus?.ticket?.drop('too many unused approvals');
+    const surplus = keep(this.#once, id, { binding, expiresAtMs: this.#now() + forMs, handle });
+    surplus?.handle?.drop('too many unused approvals');
     this.#remember(binding, definition);
     return id;
   }
 
   /** Good for all calls of this tool in this session. */
   grantSession(binding: GrantBinding, definition: ToolDefinition, forMs = SESSION_GRANT_MS): void {
-    keep(this.#sessions, sessionKey(binding), { binding, expiresAtMs: this.#now() + forMs, ticket: null });
+    keep(this.#sessions, sessionKey(binding), { binding, expiresAtMs: this.#now() + forMs, handle: null });
     this.#remember(binding, definition);
   }
 
@@ -62,13 +67,13 @@ export class ApprovalGrants {
     const grant = this.#once.get(id);
     this.#once.delete(id); // one that does not fit is not tried again
     // One that is kept elsewhere is nobody's before it was taken there.
-    if (grant === undefined || grant.ticket?.isClaimed === false) return 'used';
+    if (grant === undefined || grant.handle?.isRedeemed === false) return 'used';
     return this.#refusal(grant, binding, bindingFields);
   }
 
   /** Where the grant has to be taken from before it is redeemed; null: nowhere. */
-  ticketOf(id: number): GrantTicket | null {
-    return this.#once.get(id)?.ticket ?? null;
+  handleOf(id: number): GrantHandle | null {
+    return this.#once.get(id)?.handle ?? null;
   }
 
   /** Whether the session was allowed to call this tool, whatever the arguments. */
@@ -83,9 +88,9 @@ export class ApprovalGrants {
 
   /** A grant that nobody will redeem. */
   drop(id: number): void {
-    const ticket = this.ticketOf(id);
+    const handle = this.handleOf(id);
     this.#once.delete(id);
-    ticket?.drop('the call was not made');
+    handle?.drop('the call was not made');
   }
 
   lastAllowed(binding: Pick<GrantBinding, 'task' | 'server' | 'tool'>): ToolDefinition | null {
@@ -115,4 +120,56 @@ function keep<Key, Value>(map: Map<Key, Value>, key: Key, value: Value): Value |
   const [oldest, gone] = map.entries().next().value as [Key, Value];
   map.delete(oldest);
   return gone;
+}
+
+/** What a grant holds for. One that was given for a session is bound to no single call: to all of it but ordinal and arguments. */
+export interface GrantBinding {
+  /** JSON: its name, or null. */
+  readonly task: string;
+  readonly run: string;
+  /** Names the call in its run. */
+  readonly ordinal: string;
+  /** The same names are used in every run. */
+  readonly session: string;
+  readonly server: string;
+  readonly tool: string;
+  /** sha256 of the canonical JSON. */
+  readonly arguments: string;
+  /** See hashDefinition. */
+  readonly definition: string;
+  /** The record's revision in the registry, and a hash of every list and rule that decides about the call. */
+  readonly policy: string;
+}
+
+export const bindingFields = [
+  'task',
+  'run',
+  'ordinal',
+  'session',
+  'server',
+  'tool',
+  'arguments',
+  'definition',
+  'policy',
+] as const;
+
+export const sessionBindingFields = bindingFields.filter((field) => field !== 'arguments' && field !== 'ordinal');
+
+/** @throws RangeError for arguments that are nested beyond all measure */
+export function hashArguments(args: JsonObject): string {
+  return sha256(args);
+}
+
+export function policyRevision(
+  record: McpServerRecord,
+  task: TaskPolicy,
+  session: SessionPolicy | null,
+  profile: McpProfile | null,
+  rules: ApprovalRules,
+): string {
+  const { approval_policy: approval } = record;
+  const lists = policyHash(record, task, session, profile);
+  const offers = [task, session].map((layer) => [layer?.resourceLists ?? null, layer?.promptLists ?? null]);
+  const decides = { lists, offers, approval, rules } as unknown as JsonValue;
+  return `${record.mod_revision}:${sha256(decides)}`;
 }

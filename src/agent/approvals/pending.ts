@@ -1,7 +1,7 @@
 import { McpCancelledError, McpError } from '../mcp/client/errors.ts';
-import type { GrantBinding } from './binding.ts';
-import { type ApprovalAnswer, type ApprovalDecider, type ApprovalRequest, readAnswer } from './decider.ts';
-import { DeskAnswer } from './desk.ts';
+import { RegistryAnswer } from './client.ts';
+import type { GrantBinding } from './grants.ts';
+import { type ApprovalAnswer, type ApprovalDecider, type ApprovalRequest, readAnswer } from './request.ts';
 
 /** Calls of one guest that wait for an answer at the same time; what comes on top is denied. */
 export const MAX_PENDING_APPROVALS = 256;
@@ -82,7 +82,7 @@ export class PendingApprovals {
 async function answerOf(decide: ApprovalDecider, request: ApprovalRequest): Promise<ApprovalAnswer> {
   try {
     const given = await decide(request);
-    if (given instanceof DeskAnswer) return given;
+    if (given instanceof RegistryAnswer) return given;
     return readAnswer(given) ?? { decision: 'deny', reason: 'the approval handler returned an unknown answer' };
   } catch (error) {
     // Only its kind: the message of another's error may hold anything.

@@ -2,7 +2,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.t
 import type { CallKind } from '../../runtime/port/policy-layers.ts';
 import type { McpServerRecord } from '../../server/records/server.ts';
 import type { ApprovalGate, GatedCall } from '../approvals/gate.ts';
-import { ApprovalRefused, isOutdated } from '../approvals/refusal.ts';
+import { ApprovalRefused, isOutdated } from '../approvals/request.ts';
 import { compilePatterns } from '../policy/pattern.ts';
 import { uriProblem } from '../policy/resource-uri.ts';
 import type { CallProgress } from './client/call-sender.ts';

@@ -1,4 +1,4 @@
-import { definitionChanges } from '../../agent/approvals/definition-difference.ts';
+import { definitionChanges } from '../../agent/approvals/presentation.ts';
 import { hashDefinition, readDefinition, type ToolDefinition } from '../../agent/policy/definition-hash.ts';
 import { cutText } from '../../base/cut-text.ts';
 import type { JsonObject, JsonValue } from '../../base/json.ts';

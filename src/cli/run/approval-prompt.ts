@@ -1,10 +1,10 @@
+import { shortenArguments } from '../../agent/approvals/presentation.ts';
 import type {
   ApprovalAnswer,
   ApprovalDecider,
   ApprovalRequest,
   DefinitionChange,
-} from '../../agent/approvals/decider.ts';
-import { shortenArguments } from '../../agent/approvals/shown-arguments.ts';
+} from '../../agent/approvals/request.ts';
 import { type ToolHint, toolHints } from '../../agent/policy/approval-rules.ts';
 import { cutText } from '../../base/cut-text.ts';
 import type { JsonObject, JsonValue } from '../../base/json.ts';

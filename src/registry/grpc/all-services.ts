@@ -1,5 +1,5 @@
 import type { ConnectRouter } from '@connectrpc/connect';
-import type { ApprovalQueue } from '../../agent/approvals/service/queue.ts';
+import type { ApprovalQueue } from '../../agent/approvals/service.ts';
 import { Health } from '../../generated/proto/grpc/health/v1/health_pb.ts';
 import { ApprovalService } from '../../generated/proto/sms/approval_pb.ts';
 import { IdentityService } from '../../generated/proto/sms/identity_pb.ts';

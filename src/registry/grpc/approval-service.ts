@@ -1,7 +1,6 @@
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
-import { type AskedCall, sizeProblem } from '../../agent/approvals/service/asked-call.ts';
-import { QueueFull } from '../../agent/approvals/service/errors.ts';
-import type { ApprovalQueue } from '../../agent/approvals/service/queue.ts';
+import { type AskedCall, sizeProblem } from '../../agent/approvals/approval-record.ts';
+import { type ApprovalQueue, QueueFull } from '../../agent/approvals/service.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
 import type { ApprovalService, ApprovalCall as WireCall } from '../../generated/proto/sms/approval_pb.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
@@ -97,7 +96,7 @@ export function approvalService(
     async claimApproval({ approvalId, claim, call, argumentsSha256 }, { values }) {
       if (!/^[0-9a-f]{32}$/.test(claim)) refuse('claim must be 32 hex digits');
       const caller = callerOf(values);
-      const claimed = queue.claim(caller, approvalId, claim, boundCall(call), argumentsSha256);
+      const claimed = queue.redeem(caller, approvalId, claim, boundCall(call), argumentsSha256);
       return { refusal: (await claimed.catch(fail)) ?? '' };
     },
 

@@ -1,4 +1,4 @@
-import type { ApprovalQueue } from '../../agent/approvals/service/queue.ts';
+import type { ApprovalQueue } from '../../agent/approvals/service.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
 import type { StopRecord } from '../../server/records/stop.ts';

@@ -1,6 +1,5 @@
-import { listedApproval, shownApproval } from '../../agent/approvals/service/approval-json.ts';
-import { AlreadyDecided, MayNotDecide } from '../../agent/approvals/service/errors.ts';
-import type { ApprovalQueue } from '../../agent/approvals/service/queue.ts';
+import { listedApproval, shownApproval } from '../../agent/approvals/approval-record.ts';
+import { AlreadyDecided, type ApprovalQueue, MayNotDecide } from '../../agent/approvals/service.ts';
 import { cutText } from '../../base/cut-text.ts';
 import type { JsonObject } from '../../base/json.ts';
 import { type HttpCall, jsonBody } from '../../server/http/http-call.ts';

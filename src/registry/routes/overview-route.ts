@@ -1,4 +1,4 @@
-import type { ApprovalQueue } from '../../agent/approvals/service/queue.ts';
+import type { ApprovalQueue } from '../../agent/approvals/service.ts';
 import { version } from '../../base/version.ts';
 import { jsonReply } from '../../server/http/http-reply.ts';
 import { sharedAnswer } from '../../server/http/shared-answer.ts';

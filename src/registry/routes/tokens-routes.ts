@@ -1,4 +1,4 @@
-import type { ApprovalQueue } from '../../agent/approvals/service/queue.ts';
+import type { ApprovalQueue } from '../../agent/approvals/service.ts';
 import type { JsonObject } from '../../base/json.ts';
 import { type HttpCall, identityOf, jsonBody } from '../../server/http/http-call.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';

@@ -1,6 +1,6 @@
 import { onTestFinished } from 'vitest';
-import type { ApprovalAnswer, ApprovalDecision, ApprovalRequest } from '../../../src/agent/approvals/decider.ts';
 import type { ApprovalOptions } from '../../../src/agent/approvals/gate.ts';
+import type { ApprovalAnswer, ApprovalDecision, ApprovalRequest } from '../../../src/agent/approvals/request.ts';
 import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
 import type { ApprovalRules } from '../../../src/agent/policy/approval-rules.ts';
 import { parseApprovalRules } from '../../../src/agent/policy/approval-rules-parse.ts';

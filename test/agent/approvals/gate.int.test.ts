@@ -1,11 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { hashArguments } from '../../../src/agent/approvals/binding.ts';
-import type { ApprovalDecider, ApprovalDecision } from '../../../src/agent/approvals/decider.ts';
 import { ApprovalGate, type ApprovalOptions, type GatedCall } from '../../../src/agent/approvals/gate.ts';
+import { hashArguments } from '../../../src/agent/approvals/grants.ts';
 import { MAX_PENDING_APPROVALS } from '../../../src/agent/approvals/pending.ts';
-import { isOutdated } from '../../../src/agent/approvals/refusal.ts';
+import { type ApprovalDecider, type ApprovalDecision, isOutdated } from '../../../src/agent/approvals/request.ts';
 import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
 import { hashDefinition } from '../../../src/agent/policy/definition-hash.ts';
 import { StaticRegistry } from '../../../src/registry-client/static-registry.ts';

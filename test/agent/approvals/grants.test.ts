@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { GrantBinding } from '../../../src/agent/approvals/binding.ts';
 import {
   ApprovalGrants,
+  type GrantBinding,
   type GrantRefusal,
   MAX_GRANTS,
   ONCE_GRANT_MS,

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import type { ApprovalDecider } from '../../../src/agent/approvals/decider.ts';
+import type { ApprovalDecider } from '../../../src/agent/approvals/request.ts';
 import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
 import { type AuditLogOptions, openAuditLog } from '../../../src/server/audit/log.ts';
 import type { McpServerRecord } from '../../../src/server/records/server.ts';

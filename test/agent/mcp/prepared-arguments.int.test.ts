@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { ApprovalRequest } from '../../../src/agent/approvals/decider.ts';
+import type { ApprovalRequest } from '../../../src/agent/approvals/request.ts';
 import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
 import type { JsonObject } from '../../../src/base/json.ts';
 import type { McpServerRecord } from '../../../src/server/records/server.ts';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { ApprovalRequest } from '../../../src/agent/approvals/decider.ts';
+import type { ApprovalRequest } from '../../../src/agent/approvals/request.ts';
 import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
 import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
 import { noOverrides } from '../../../src/runtime/port/policy-layers.ts';

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { boundCall, deskAt, listed, questionOf, waiting } from '../../agent/approvals/service/asking-node.ts';
+import { boundCall, clientAt, listed, questionOf, waiting } from '../../agent/approvals/asking-node.ts';
 import { startTestSms, stopAll } from '../../registry/running-sms.ts';
 import { builtCommand } from '../../support/built-command.ts';
 import { as, runSpear } from '../spear/run-spear.ts';
@@ -21,8 +21,8 @@ const hostile = {
 describe('spear approvals', () => {
   it('lists, shows, allows and denies what waits, and tells who was faster [approval.sms.cli] [approval.seen]', async () => {
     const sms = await startTestSms();
-    const desk = deskAt(sms);
-    const answering = desk.ask(questionOf({ arguments: hostile }));
+    const client = clientAt(sms);
+    const answering = client.ask(questionOf({ arguments: hostile }));
     const [request] = await waiting(sms);
     const id = request?.approval_id ?? '';
     const short = id.slice(0, 6);
@@ -58,7 +58,7 @@ describe('spear approvals', () => {
     expect([denied.code, denied.stderr]).toEqual([2, 'spear: "zz" is not an approval id\n']);
     expect((await runSpear(['approvals', 'ls'], as(sms, sms.nodeToken))).code).toBe(4);
     expect(await listed(sms, '?status=granted')).toHaveLength(1);
-    const brief = desk.ask(questionOf({ arguments: { path: '/data/brief' } }));
+    const brief = client.ask(questionOf({ arguments: { path: '/data/brief' } }));
     const next = (await waiting(sms))[0]?.approval_id ?? '';
     const seen = await runSpear(['approvals', 'allow', next], as(sms));
     expect([seen.code, seen.stdout.trimEnd().split('\n').at(-1)]).toEqual([0, `${next}: granted by bootstrap-admin`]);
@@ -68,8 +68,8 @@ describe('spear approvals', () => {
 
   it('watches: what waits, what comes, and what becomes of it, also after the registry was away [approval.sms.cli]', async () => {
     const sms = await startTestSms();
-    const desk = deskAt(sms);
-    const first = desk.ask(questionOf());
+    const client = clientAt(sms);
+    const first = client.ask(questionOf());
     const [request] = await waiting(sms);
     const id = request?.approval_id ?? '';
     const child = spawn(process.execPath, [builtCommand('spear'), 'approvals', 'watch', '--json'], {
@@ -83,7 +83,7 @@ describe('spear approvals', () => {
     expect(await next()).toMatchObject({ approval_id: id, status: 'denied', reason: 'no' });
     expect((await first).reason).toBe('no');
     await sms.restart();
-    void desk.ask(questionOf({ bound: { ...boundCall, ordinal: '6.1.1' } }));
+    void client.ask(questionOf({ bound: { ...boundCall, ordinal: '6.1.1' } }));
     expect(await next()).toMatchObject({ ordinal: '6.1.1', status: 'waiting' });
     child.kill('SIGINT');
     expect(await once(child, 'exit')).toEqual([0, null]);

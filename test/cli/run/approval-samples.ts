@@ -1,4 +1,4 @@
-import type { ApprovalRequest } from '../../../src/agent/approvals/decider.ts';
+import type { ApprovalRequest } from '../../../src/agent/approvals/request.ts';
 
 export interface AskedSample {
   readonly request: ApprovalRequest;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ApprovalRequest } from '../../../src/agent/approvals/decider.ts';
+import type { ApprovalRequest } from '../../../src/agent/approvals/request.ts';
 import type { JsonObject } from '../../../src/base/json.ts';
 import { visible } from '../../../src/base/visible-text.ts';
 import { describeRequest } from '../../../src/cli/run/approval-prompt.ts';

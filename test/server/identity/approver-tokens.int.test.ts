@@ -1,17 +1,17 @@
 import { readFileSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, describe, expect, it } from 'vitest';
-import { RegistryDesk } from '../../../src/agent/approvals/registry-desk.ts';
 import {
   APPROVALS,
   boundCall,
+  clientAt,
+  clientOf,
   decide,
-  deskAt,
   questionOf,
   waiting,
-} from '../../agent/approvals/service/asking-node.ts';
-import { approverRule } from '../../agent/approvals/service/open-queue.ts';
-import { onStop, startTestSms, stopAll, type TestSms } from '../../registry/running-sms.ts';
+} from '../../agent/approvals/asking-node.ts';
+import { approverRule } from '../../agent/approvals/open-queue.ts';
+import { startTestSms, stopAll, type TestSms } from '../../registry/running-sms.ts';
 
 afterEach(stopAll);
 
@@ -40,7 +40,7 @@ describe('one vote per person', () => {
     const second = await tokenOf(sms, 'boss-2', ['admin'], 'default', boss);
     const third = await tokenOf(sms, 'boss-3', ['approver'], 'default', second);
     expect((await sms.http('DELETE', `${TOKENS}/boss-2`, { token: boss })).status).toBe(200);
-    const answering = deskAt(sms).ask(questionOf());
+    const answering = clientAt(sms).ask(questionOf());
     const id = (await waiting(sms))[0]?.approval_id ?? '';
     expect((await decide(sms, id, 'allow_once', { token: third })).body).toMatchObject({
       status: 'waiting',
@@ -61,7 +61,7 @@ describe('one vote per person', () => {
     const sms = await startTestSms();
     const { boss, ann } = await withNamespaceAdmin(sms);
     const second = await tokenOf(sms, 'boss-2', ['approver'], 'default', boss);
-    const answering = deskAt(sms, undefined, undefined, 'boss').ask(questionOf());
+    const answering = clientAt(sms, 'boss').ask(questionOf());
     const id = (await waiting(sms))[0]?.approval_id ?? '';
     for (const token of [boss, second]) expect((await decide(sms, id, 'allow_once', { token })).status).toBe(403);
     const shown = await sms.http('GET', `${APPROVALS}/${id}`, { token: second });
@@ -75,14 +75,14 @@ describe('one vote per person', () => {
     const { boss, ann } = await withNamespaceAdmin(sms);
     await tokenOf(sms, 'boss-2', ['submitter'], 'default', boss);
     const revoke = () => sms.http('DELETE', `${TOKENS}/boss-2`, { token: boss });
-    const first = deskAt(sms, 'run-1', undefined, 'boss-2').ask(questionOf());
+    const first = clientAt(sms, 'boss-2').ask(questionOf());
     const id = (await waiting(sms))[0]?.approval_id ?? '';
     expect((await revoke()).status).toBe(200);
     expect((await decide(sms, id, 'allow_once', { token: boss })).body.detail).toContain('submitted the run');
     expect((await decide(sms, id, 'allow_once', { token: ann })).status).toBe(200);
     expect((await first).decision).toBe('allow_once');
     // A request of the same submitter that is made only now: the person behind it cannot be found.
-    void deskAt(sms, 'run-2', undefined, 'boss-2').ask(questionOf({ bound: { ...boundCall, run: 'run-2' } }));
+    void clientAt(sms, 'boss-2').ask(questionOf({ bound: { ...boundCall, run: 'run-2' } }));
     const later = (await waiting(sms))[0]?.approval_id ?? '';
     for (const token of [boss, ann]) {
       const refused = await decide(sms, later, 'allow_once', { token });
@@ -98,9 +98,8 @@ describe('one vote per person', () => {
     const root = await tokenOf(sms, 'root', ['admin'], '*');
     const second = await tokenOf(sms, 'root-2', ['approver'], '*', root);
     const ann = await tokenOf(sms, 'ann', ['approver'], 'default');
-    const desk = new RegistryDesk({ port: sms.source(root).approvals('laptop'), run: 'run-1', fileWithinMs: 5_000 });
-    onStop(() => desk.close());
-    const answering = desk.ask(questionOf());
+    const client = clientOf(sms.source(root).approvals('laptop'));
+    const answering = client.ask(questionOf());
     const id = (await waiting(sms))[0]?.approval_id ?? '';
     for (const token of [root, second]) expect((await decide(sms, id, 'allow_once', { token })).status).toBe(403);
     expect((await decide(sms, id, 'allow_once', { token: ann })).status).toBe(200);
@@ -117,7 +116,7 @@ describe('one vote per person', () => {
     database.exec(`UPDATE records SET record = json_remove(record, '$.person') WHERE kind = 'token'`);
     database.close();
     await sms.restart();
-    void deskAt(sms, undefined, undefined, 'boss').ask(questionOf());
+    void clientAt(sms, 'boss').ask(questionOf());
     const id = (await waiting(sms))[0]?.approval_id ?? '';
     expect((await sms.http('DELETE', `${TOKENS}/boss-2`, { token: boss })).status).toBe(200);
     expect((await decide(sms, id, 'allow_once', { token: third })).body.detail).toContain('the same person');

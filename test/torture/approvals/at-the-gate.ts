@@ -1,5 +1,5 @@
 import { ApprovalGate, type GateScope } from '../../../src/agent/approvals/gate.ts';
-import { ApprovalRefused } from '../../../src/agent/approvals/refusal.ts';
+import { ApprovalRefused } from '../../../src/agent/approvals/request.ts';
 import { parseApprovalRules } from '../../../src/agent/policy/approval-rules-parse.ts';
 import type { JsonObject } from '../../../src/base/json.ts';
 import { Random } from '../random.ts';
@@ -33,8 +33,8 @@ class MovableGate {
         }),
       },
     };
-    const desk = kind.desk?.(situation.run) ?? null;
-    this.gate = new ApprovalGate({ decide: kind.decide(), desk, rules: kind.rules }, scope);
+    const client = kind.client?.() ?? null;
+    this.gate = new ApprovalGate({ decide: kind.decide(), client, rules: kind.rules }, scope);
   }
 
   obtain(): Promise<number | null> {

@@ -1,5 +1,5 @@
-import type { ApprovalDecider } from '../../../src/agent/approvals/decider.ts';
-import type { ApprovalDesk } from '../../../src/agent/approvals/desk.ts';
+import type { ApprovalClient } from '../../../src/agent/approvals/client.ts';
+import type { ApprovalDecider } from '../../../src/agent/approvals/request.ts';
 import type { ApprovalRules } from '../../../src/agent/policy/approval-rules.ts';
 import { parseApprovalRules } from '../../../src/agent/policy/approval-rules-parse.ts';
 import { createPromptDecider } from '../../../src/cli/run/approval-prompt.ts';
@@ -16,7 +16,7 @@ export interface DeciderKind {
   /** A new one each time: a decider may remember. */
   decide(): ApprovalDecider;
   /** Decides instead, elsewhere. */
-  desk?(run: string): ApprovalDesk;
+  client?(): ApprovalClient;
 }
 
 const none: ApprovalRules = { node: [], task: [] };
@@ -78,9 +78,9 @@ export const deciderKinds: readonly DeciderKind[] = [
   }),
   kind('a person, once', () => promptThat('y')),
   kind('a person, for the session', () => promptThat('s'), { forSession: true }),
-  kind('the people of a registry, once', () => () => 'deny', { desk: (run) => registryThat('allow_once', run) }),
+  kind('the people of a registry, once', () => () => 'deny', { client: () => registryThat('allow_once') }),
   kind('the people of a registry, for the session', () => () => 'deny', {
     forSession: true,
-    desk: (run) => registryThat('allow_session', run),
+    client: () => registryThat('allow_session'),
   }),
 ];

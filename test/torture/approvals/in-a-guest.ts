@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import type { ApprovalDecision, ApprovalRequest } from '../../../src/agent/approvals/decider.ts';
+import type { ApprovalDecision, ApprovalRequest } from '../../../src/agent/approvals/request.ts';
 import type { StartedCall, ToldCall } from '../../../src/agent/mcp/client/server-call.ts';
 import { convertError, type ToolOutput } from '../../../src/agent/mcp/client/tool-result.ts';
 import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';

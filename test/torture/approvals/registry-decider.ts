@@ -1,7 +1,7 @@
-import { RegistryDesk } from '../../../src/agent/approvals/registry-desk.ts';
-import { ApprovalQueue } from '../../../src/agent/approvals/service/queue.ts';
+import { ApprovalClient, ApprovalConnection } from '../../../src/agent/approvals/client.ts';
+import { ApprovalQueue } from '../../../src/agent/approvals/service.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../../../src/base/json.ts';
-import type { ApprovalPort, FiledApproval } from '../../../src/registry-client/approval-port.ts';
+import type { FiledApproval, NodeApprovals } from '../../../src/registry-client/approval-port.ts';
 import { noTrail } from '../../../src/server/audit/sms-trail.ts';
 import { Caller } from '../../../src/server/identity/caller.ts';
 import { type Approval, type ApprovalDecision, approvalKind } from '../../../src/server/records/approval.ts';
@@ -11,7 +11,7 @@ const HOUR_MS = 3_600_000;
 const caller = Caller.process('torture');
 
 /** The people of a registry who allow everything, without the network between: its queue, and a node's desk. */
-export function registryThat(decision: ApprovalDecision, run: string): RegistryDesk {
+export function registryThat(decision: ApprovalDecision): ApprovalClient {
   const queue = new ApprovalQueue(createMemoryStoreOf(approvalKind), {
     rules: [],
     hasNames: false,
@@ -35,7 +35,7 @@ export function registryThat(decision: ApprovalDecision, run: string): RegistryD
     leftMs: queue.leftMs(approval),
     ageMs: queue.ageMs(approval),
   });
-  const port: ApprovalPort = {
+  const port: NodeApprovals = {
     async open({ call, callId, argumentsJson, definitionJson, causeCode, causeText, isKept }) {
       await started;
       const cause = { code: causeCode, text: causeText };
@@ -43,11 +43,13 @@ export function registryThat(decision: ApprovalDecision, run: string): RegistryD
       const asked = await queue.open(caller, { ...call, namespace: 'default', callId, nodeId: 'node-1', ...given });
       return filed(await queue.decide(caller, asked.approval_id, { decision, reason: null }));
     },
-    async *watch() {},
-    claim: (id, claim, call, hash) => queue.claim(caller, id, claim, call, hash),
+    async *decided() {},
+    waiting: async () => new Set(),
+    withdrawAll: async () => {},
+    claim: (id, claim, call, hash) => queue.redeem(caller, id, claim, call, hash),
     withdraw: (id, reason) => queue.withdraw(caller, id, reason),
   };
-  return new RegistryDesk({ port, run, fileWithinMs: HOUR_MS });
+  return new ApprovalClient({ connection: new ApprovalConnection(port, () => {}), fileWithinMs: HOUR_MS });
 }
 
 function objectOf(text: string): JsonObject {

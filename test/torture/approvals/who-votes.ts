@@ -1,5 +1,4 @@
-import { MayNotDecide } from '../../../src/agent/approvals/service/errors.ts';
-import { ApprovalQueue } from '../../../src/agent/approvals/service/queue.ts';
+import { ApprovalQueue, MayNotDecide } from '../../../src/agent/approvals/service.ts';
 import type { ApproverRule } from '../../../src/config/registry/registry-config.ts';
 import { noTrail } from '../../../src/server/audit/sms-trail.ts';
 import { Caller } from '../../../src/server/identity/caller.ts';
@@ -118,7 +117,7 @@ export async function voteCase(seed: number): Promise<string | null> {
     const isSelf = allowed.has(people.owners.get(submitter) ?? '');
     const foreign = random.chance(3);
     const other = foreign ? `${submitter}-x` : submitter;
-    const refusal = await queue.claim(observer, id, '0'.repeat(32), { ...bound, submitted_by: other }, hash);
+    const refusal = await queue.redeem(observer, id, '0'.repeat(32), { ...bound, submitted_by: other }, hash);
     const expected = foreign || (isStricter && isSelf) ? 'submitted_by' : null;
     return refusal === expected ? null : `${about}: redeemed as ${other}, it is ${refusal ?? 'sent'}`;
   } finally {

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
-import type { ApprovalDecision, ApprovalRequest } from '../../../src/agent/approvals/decider.ts';
 import { ApprovalGate } from '../../../src/agent/approvals/gate.ts';
+import type { ApprovalDecision, ApprovalRequest } from '../../../src/agent/approvals/request.ts';
 import { McpError } from '../../../src/agent/mcp/client/errors.ts';
 import { noAudit } from '../../../src/server/audit/event.ts';
 import { Random } from '../random.ts';

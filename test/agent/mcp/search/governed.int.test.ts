@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ApprovalRequest } from '../../../../src/agent/approvals/decider.ts';
+import type { ApprovalRequest } from '../../../../src/agent/approvals/request.ts';
 import type { InjectedTools } from '../../../../src/agent/chat/injected-tools.ts';
 import { GuestMcp } from '../../../../src/agent/mcp/guest-mcp.ts';
 import { CALL_TOOL, SEARCH_TOOL } from '../../../../src/agent/mcp/search/tool-search.ts';

@@ -1,13 +1,12 @@
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { freePorts } from '../../../../scripts/engines/owned-process.ts';
-import { RegistryDesk } from '../../../../src/agent/approvals/registry-desk.ts';
 import { ApiClient, registryPeer } from '../../../../src/cli/api-client.ts';
 import { findRegistryAdmin } from '../../../../src/config/registry/registry-endpoint.ts';
 import { RegistryCache } from '../../../../src/registry-client/cache.ts';
 import { failoverSource } from '../../../../src/registry-client/failover.ts';
 import { createRemoteSource } from '../../../../src/registry-client/remote-source.ts';
-import { boundCall, decide, questionOf, waiting } from '../../../agent/approvals/service/asking-node.ts';
+import { boundCall, clientOf, decide, questionOf, waiting } from '../../../agent/approvals/asking-node.ts';
 import { untilRevision } from '../../../registry/cache-events.ts';
 import {
   fsRecord,
@@ -57,17 +56,16 @@ describe('two registries on one etcd', () => {
   it('a decision on one wakes the run that waits at the other, and its yes is used once [etcd.sms]', async () => {
     const [a, b] = await startTwo();
     const port = failoverSource([a.source(), b.source()]).approvals('node-1');
-    const desk = new RegistryDesk({ port, run: boundCall.run, fileWithinMs: 20_000 });
-    onStop(() => desk.close());
-    const answering = desk.ask(questionOf());
+    const client = clientOf(port, { fileWithinMs: 20_000 });
+    const answering = client.ask(questionOf());
     const [request] = await waiting(b);
     expect((await decide(b, request?.approval_id ?? '', 'allow_once')).status).toBe(200);
-    const { decision, ticket } = await answering;
+    const { decision, grant } = await answering;
     expect(decision).toBe('allow_once');
     // The registry that it waited at is gone: its yes is claimed at the other one.
     await a.sms.close();
-    expect(await ticket?.claim(boundCall, { path: '/data/x', content: 'a line' })).toBeNull();
-    expect(await ticket?.claim(boundCall, { path: '/data/x', content: 'another' })).not.toBeNull();
+    expect(await grant?.redeem(boundCall, { path: '/data/x', content: 'a line' })).toBeNull();
+    expect(await grant?.redeem(boundCall, { path: '/data/x', content: 'another' })).not.toBeNull();
   });
 
   it('has no backup of its own', async () => {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { sizeProblem } from '../../../../src/agent/approvals/service/asked-call.ts';
-import type { JsonValue } from '../../../../src/base/json.ts';
-import { approvalLimits } from '../../../../src/server/records/approval.ts';
+import { sizeProblem } from '../../../src/agent/approvals/approval-record.ts';
+import type { JsonValue } from '../../../src/base/json.ts';
+import { approvalLimits } from '../../../src/server/records/approval.ts';
 import { askedCall } from './open-queue.ts';
 
 /** So many levels, the arguments themselves among them. */

@@ -1,29 +1,34 @@
 import type { Counter } from '@opentelemetry/api';
-import { cutText } from '../../../base/cut-text.ts';
-import type { ApproverRule } from '../../../config/registry/registry-config.ts';
-import { DEFAULT_NAMESPACE } from '../../../runtime/port/policy-layers.ts';
-import { redactArguments } from '../../../server/audit/redact-arguments.ts';
-import type { SmsTrail } from '../../../server/audit/sms-trail.ts';
-import { Caller } from '../../../server/identity/caller.ts';
+import { cutText } from '../../base/cut-text.ts';
+import type { ApproverRule } from '../../config/registry/registry-config.ts';
+import { DEFAULT_NAMESPACE } from '../../runtime/port/policy-layers.ts';
+import { redactArguments } from '../../server/audit/redact-arguments.ts';
+import type { SmsTrail } from '../../server/audit/sms-trail.ts';
+import { Caller } from '../../server/identity/caller.ts';
 import {
   type Approval,
   approvalId,
   approvalLimits,
   type BoundCall,
+  decidersOf,
   differingField,
   isClosed,
   saltedHash,
-} from '../../../server/records/approval.ts';
-import { MAX_TRIES } from '../../../server/store/record-write.ts';
-import { type RegistryStore, StoreError, wasOvertaken } from '../../../server/store/store.ts';
-import { type AskedCall, type Asking, newRequest } from './asked-call.ts';
-import { closed } from './closed.ts';
-import { AlreadyDecided, MayNotDecide, QueueFull } from './errors.ts';
-import { KnownRequests } from './known-requests.ts';
-import { lastAllowed } from './last-allowed.ts';
+} from '../../server/records/approval.ts';
+import { MAX_TRIES } from '../../server/store/record-write.ts';
+import { type RegistryStore, StoreError, wasOvertaken } from '../../server/store/store.ts';
+import {
+  type AskedCall,
+  type Asking,
+  closed,
+  counted,
+  lastAllowed,
+  newRequest,
+  trailFields,
+  type Vote,
+} from './approval-record.ts';
+import { KnownRequests } from './open-approvals.ts';
 import { isSelfApproved, type PersonOf, reservingRule, ruleFor, whyNot } from './rules.ts';
-import { trailFields } from './trail-fields.ts';
-import { counted, type Vote } from './votes.ts';
 
 export interface ApprovalQueueOptions {
   readonly rules: readonly ApproverRule[];
@@ -152,7 +157,7 @@ export class ApprovalQueue {
   }
 
   /** Uses up a yes. Null: it is theirs; otherwise why not, and where a field is another, the yes is gone. */
-  async claim(
+  async redeem(
     caller: Caller,
     id: string,
     claim: string,
@@ -362,4 +367,37 @@ export class ApprovalQueue {
     this.#known.remember(record);
     return record;
   }
+}
+
+/** Somebody was faster, or its time is over. Says who and what. */
+export class AlreadyDecided extends Error {
+  readonly approval: Approval;
+
+  constructor(approval: Approval) {
+    super(`the approval is already ${approval.status}${by(approval)}`);
+    this.name = 'AlreadyDecided';
+    this.approval = approval;
+  }
+}
+
+/** A rule says that it is not theirs to decide. */
+export class MayNotDecide extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'MayNotDecide';
+  }
+}
+
+/** More requests than are kept. */
+export class QueueFull extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'QueueFull';
+  }
+}
+
+function by(approval: Approval): string {
+  const who = decidersOf(approval);
+  const reason = approval.reason === null ? '' : `: ${approval.reason}`;
+  return `${who.length === 0 ? '' : `, ${approval.decision ?? ''} by ${who.join(' and ')}`}${reason}`;
 }

@@ -1,11 +1,10 @@
 import { afterEach, beforeEach, describe, expect, expectTypeOf, it, vi } from 'vitest';
-import { AlreadyDecided, MayNotDecide, QueueFull } from '../../../../src/agent/approvals/service/errors.ts';
-import type { ApprovalQueue } from '../../../../src/agent/approvals/service/queue.ts';
-import type { AuditedStore } from '../../../../src/registry/audit/audited-store.ts';
-import { noTrail } from '../../../../src/server/audit/sms-trail.ts';
-import { Caller } from '../../../../src/server/identity/caller.ts';
-import { approvalLimits, boundCallFields } from '../../../../src/server/records/approval.ts';
-import { StoreError } from '../../../../src/server/store/store.ts';
+import { AlreadyDecided, type ApprovalQueue, MayNotDecide, QueueFull } from '../../../src/agent/approvals/service.ts';
+import type { AuditedStore } from '../../../src/registry/audit/audited-store.ts';
+import { noTrail } from '../../../src/server/audit/sms-trail.ts';
+import { Caller } from '../../../src/server/identity/caller.ts';
+import { approvalLimits, boundCallFields } from '../../../src/server/records/approval.ts';
+import { StoreError } from '../../../src/server/store/store.ts';
 import {
   approverRule,
   GRANT_MS,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { definitionChanges, MAX_DEFINITION_CHANGES } from '../../../src/agent/approvals/definition-difference.ts';
+import { definitionChanges, MAX_DEFINITION_CHANGES } from '../../../src/agent/approvals/presentation.ts';
 import { hashDefinition, type ToolDefinition } from '../../../src/agent/policy/definition-hash.ts';
 
 const base: ToolDefinition = {

@@ -1,19 +1,19 @@
-import type { AskedCall } from '../../../../src/agent/approvals/service/asked-call.ts';
-import { ApprovalQueue, type ApprovalQueueOptions } from '../../../../src/agent/approvals/service/queue.ts';
-import type { JsonObject } from '../../../../src/base/json.ts';
-import type { ApproverRule } from '../../../../src/config/registry/registry-config.ts';
-import type { AuditEvent } from '../../../../src/server/audit/event.ts';
-import { noTrail } from '../../../../src/server/audit/sms-trail.ts';
-import type { Caller } from '../../../../src/server/identity/caller.ts';
+import type { AskedCall } from '../../../src/agent/approvals/approval-record.ts';
+import { ApprovalQueue, type ApprovalQueueOptions } from '../../../src/agent/approvals/service.ts';
+import type { JsonObject } from '../../../src/base/json.ts';
+import type { ApproverRule } from '../../../src/config/registry/registry-config.ts';
+import type { AuditEvent } from '../../../src/server/audit/event.ts';
+import { noTrail } from '../../../src/server/audit/sms-trail.ts';
+import type { Caller } from '../../../src/server/identity/caller.ts';
 import {
   type Approval,
   approvalKind,
   type BoundCall,
   boundCallFields,
   saltedHash,
-} from '../../../../src/server/records/approval.ts';
-import { createMemoryStoreOf } from '../../../../src/server/store/memory-store.ts';
-import type { RegistryStore } from '../../../../src/server/store/store.ts';
+} from '../../../src/server/records/approval.ts';
+import { createMemoryStoreOf } from '../../../src/server/store/memory-store.ts';
+import type { RegistryStore } from '../../../src/server/store/store.ts';
 
 export const WAIT_MS = 60_000;
 export const GRANT_MS = 10_000;
@@ -80,7 +80,7 @@ export async function openQueue(
         { call = approval as BoundCall, args = null as JsonObject | null } = {},
       ) => {
         const hash = args === null ? approval.arguments_sha256 : saltedHash(approval.salt, args);
-        return queue.claim(caller, approval.approval_id, token.padStart(32, '0'), call, hash);
+        return queue.redeem(caller, approval.approval_id, token.padStart(32, '0'), call, hash);
       },
       get: (id: string) => queue.get(caller, id),
       readWhole: (id: string) => queue.readWhole(caller, id),

@@ -1,12 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { RegistryDesk } from '../../../../src/agent/approvals/registry-desk.ts';
-import type { ApprovalPort } from '../../../../src/registry-client/approval-port.ts';
-import { createRemoteSource } from '../../../../src/registry-client/remote-source.ts';
-import { onStop, stopAll, temporaryDirectory } from '../../../registry/running-sms.ts';
-import { type SmsProcess, spawnSms } from '../../../registry/sms-process.ts';
-import { APPROVALS, boundCall, type Listed, questionOf } from './asking-node.ts';
+import type { NodeApprovals } from '../../../src/registry-client/approval-port.ts';
+import { createRemoteSource } from '../../../src/registry-client/remote-source.ts';
+import { onStop, stopAll, temporaryDirectory } from '../../registry/running-sms.ts';
+import { type SmsProcess, spawnSms } from '../../registry/sms-process.ts';
+import { APPROVALS, boundCall, clientOf, type Listed, questionOf } from './asking-node.ts';
 
 afterEach(stopAll);
 
@@ -59,15 +58,13 @@ function lost<Args extends unknown[], Result>(
   };
 }
 
-function deskOf(port: ApprovalPort): RegistryDesk {
-  const desk = new RegistryDesk({ port, run: boundCall.run, fileWithinMs: 20_000 });
-  onStop(() => desk.close());
-  return desk;
-}
+const clientFor = (port: NodeApprovals) => clientOf(port, { fileWithinMs: 20_000 });
 
-const over = ({ port }: { port: ApprovalPort }, more: Partial<ApprovalPort>): ApprovalPort => ({
+const over = ({ port }: { port: NodeApprovals }, more: Partial<NodeApprovals>): NodeApprovals => ({
   open: port.open.bind(port),
-  watch: port.watch.bind(port),
+  decided: port.decided.bind(port),
+  waiting: port.waiting.bind(port),
+  withdrawAll: port.withdrawAll.bind(port),
   claim: port.claim.bind(port),
   withdraw: port.withdraw.bind(port),
   ...more,
@@ -78,7 +75,7 @@ describe('a registry that is killed', () => {
     const sms = await mortalSms();
     const open = lost(sms.port.open.bind(sms.port), sms.killed);
     const { promise: filed, resolve } = Promise.withResolvers<void>();
-    const desk = deskOf(
+    const client = clientFor(
       over(sms, {
         open: async (...given) => {
           const approval = await open(...given);
@@ -87,7 +84,7 @@ describe('a registry that is killed', () => {
         },
       }),
     );
-    const answering = desk.ask(questionOf());
+    const answering = client.ask(questionOf());
     await filed;
     expect(await sms.list()).toMatchObject([{ status: 'waiting' }]);
     await sms.decided('allow_once');
@@ -100,16 +97,16 @@ describe('a registry that is killed', () => {
       const sms = await mortalSms();
       const { promise: isKilled, resolve: go } = Promise.withResolvers<void>();
       const { promise: watched, resolve: begun } = Promise.withResolvers<void>();
-      const desk = deskOf(
+      const client = clientFor(
         over(sms, {
-          async *watch(run, signal) {
+          async *decided(signal) {
             begun();
             await isKilled;
-            yield* sms.port.watch(run, signal);
+            yield* sms.port.decided(signal);
           },
         }),
       );
-      const answering = desk.ask(questionOf());
+      const answering = client.ask(questionOf());
       await watched;
       await sms.decided(decision);
       await sms.killed();
@@ -117,20 +114,20 @@ describe('a registry that is killed', () => {
       const answer = await answering;
       expect(answer).toMatchObject({ decision, reason: 'seen', decidedBy: 'bootstrap-admin' });
       expect(await sms.list()).toMatchObject([{ status: decision === 'deny' ? 'denied' : 'granted' }]);
-      if (decision === 'deny') expect((await deskOf(sms.port).ask(questionOf())).reason).toBe('seen');
+      if (decision === 'deny') expect((await clientFor(sms.port).ask(questionOf())).reason).toBe('seen');
     },
   );
 
   it('when a claim is stored and not answered gives it to that claim alone [approval.sms.killed]', async () => {
     const sms = await mortalSms();
-    const desk = deskOf(over(sms, { claim: lost(sms.port.claim.bind(sms.port), sms.killed) }));
-    const answering = desk.ask(questionOf());
-    const other = deskOf(sms.port).ask(questionOf());
+    const client = clientFor(over(sms, { claim: lost(sms.port.claim.bind(sms.port), sms.killed) }));
+    const answering = client.ask(questionOf());
+    const other = clientFor(sms.port).ask(questionOf());
     while ((await sms.list()).length === 0);
     await sms.decided('allow_once');
     const [mine, theirs] = [await answering, await other];
-    expect(await mine.ticket?.claim(boundCall, args)).toBeNull();
-    expect(await theirs.ticket?.claim(boundCall, args)).toMatchObject({ message: expect.stringContaining('used') });
+    expect(await mine.grant?.redeem(boundCall, args)).toBeNull();
+    expect(await theirs.grant?.redeem(boundCall, args)).toMatchObject({ message: expect.stringContaining('used') });
     expect(await sms.list()).toMatchObject([{ status: 'used' }]);
   });
 });

@@ -1,9 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { listedApproval, shownApproval } from '../../../../src/agent/approvals/service/approval-json.ts';
-import { newRequest, sizeProblem } from '../../../../src/agent/approvals/service/asked-call.ts';
-import { closed } from '../../../../src/agent/approvals/service/closed.ts';
-import type { JsonObject } from '../../../../src/base/json.ts';
-import { approvalLimits } from '../../../../src/server/records/approval.ts';
+import {
+  closed,
+  listedApproval,
+  newRequest,
+  shownApproval,
+  sizeProblem,
+} from '../../../src/agent/approvals/approval-record.ts';
+import type { JsonObject } from '../../../src/base/json.ts';
+import { approvalLimits } from '../../../src/server/records/approval.ts';
 import { askedCall } from './open-queue.ts';
 
 const secret = 'ghp_0123456789abcdefghijABCDEFGHIJ0123456789';

@@ -1,9 +1,14 @@
 import { setTimeout } from 'node:timers/promises';
-import type { ApprovalRequest } from '../../../../src/agent/approvals/decider.ts';
-import type { DeskQuestion } from '../../../../src/agent/approvals/desk.ts';
-import { RegistryDesk } from '../../../../src/agent/approvals/registry-desk.ts';
-import type { BoundCall } from '../../../../src/server/records/approval.ts';
-import { onStop, type TestSms } from '../../../registry/running-sms.ts';
+import {
+  ApprovalClient,
+  type ApprovalClientOptions,
+  ApprovalConnection,
+  type BoundRequest,
+} from '../../../src/agent/approvals/client.ts';
+import type { ApprovalRequest } from '../../../src/agent/approvals/request.ts';
+import type { NodeApprovals } from '../../../src/registry-client/approval-port.ts';
+import type { BoundCall } from '../../../src/server/records/approval.ts';
+import { onStop, type TestSms } from '../../registry/running-sms.ts';
 
 /** Between two looks. */
 const PAUSE_MS = 5;
@@ -32,9 +37,9 @@ const definition = {
 };
 
 export function questionOf(
-  fields: Partial<DeskQuestion> = {},
+  fields: Partial<BoundRequest> = {},
   signal: AbortSignal = new AbortController().signal,
-): DeskQuestion {
+): BoundRequest {
   const bound = fields.bound ?? boundCall;
   const request: Omit<ApprovalRequest, 'deadlineMs'> = {
     task: bound.task,
@@ -54,16 +59,20 @@ export function questionOf(
   return { ...request, bound, isResumable: () => false, ...fields };
 }
 
-/** A node's side of it; closed with the test. */
-export function deskAt(
-  sms: TestSms,
-  run = boundCall.run,
-  fileWithinMs = 5_000,
-  submittedBy: string | null = null,
-): RegistryDesk {
-  const desk = new RegistryDesk({ port: sms.source().approvals('node-1'), run, fileWithinMs, submittedBy });
-  onStop(() => desk.close());
-  return desk;
+/** Approval client of a node of this registry; closed with the test. */
+export function clientAt(sms: TestSms, submittedBy: string | null = null): ApprovalClient {
+  return clientOf(sms.source().approvals('node-1'), { submittedBy });
+}
+
+/** An approval client with a connection that only it uses; both are closed with the test. */
+export function clientOf(port: NodeApprovals, more: Partial<ApprovalClientOptions> = {}): ApprovalClient {
+  const connection = new ApprovalConnection(port, () => {});
+  const client = new ApprovalClient({ connection, fileWithinMs: 5_000, ...more });
+  onStop(async () => {
+    await client.close();
+    await connection.close();
+  });
+  return client;
 }
 
 export interface Listed {

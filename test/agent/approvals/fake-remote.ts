@@ -1,6 +1,6 @@
-import type { AskedApproval, DecidedApproval, NodeApprovals } from '../../../../src/registry-client/approval-port.ts';
-import { Caller } from '../../../../src/server/identity/caller.ts';
-import { type Approval, type BoundCall, decidersOf } from '../../../../src/server/records/approval.ts';
+import type { AskedApproval, DecidedApproval, NodeApprovals } from '../../../src/registry-client/approval-port.ts';
+import { Caller } from '../../../src/server/identity/caller.ts';
+import { type Approval, type BoundCall, decidersOf } from '../../../src/server/records/approval.ts';
 import type { OpenedQueue } from './open-queue.ts';
 
 /** What a node sees of a registry, without a network. */
@@ -13,10 +13,6 @@ export class FakeRemote implements NodeApprovals {
 
   async open({ call, argumentsJson, isKept }: AskedApproval) {
     return this.#filed(await this.#registry.node.open({ ...call, arguments: JSON.parse(argumentsJson), isKept }));
-  }
-
-  watch(): never {
-    throw new Error('decisions of all runs come over one watch');
   }
 
   async *decided(signal: AbortSignal): AsyncGenerator<DecidedApproval | null> {
@@ -33,7 +29,7 @@ export class FakeRemote implements NodeApprovals {
   }
 
   claim(id: string, claim: string, call: BoundCall, argumentsHash: string) {
-    return this.#registry.queue.claim(Caller.process('test'), id, claim, call, argumentsHash);
+    return this.#registry.queue.redeem(Caller.process('test'), id, claim, call, argumentsHash);
   }
 
   withdraw(id: string, reason: string) {

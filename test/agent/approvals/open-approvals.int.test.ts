@@ -1,9 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { newRequest } from '../../../../src/agent/approvals/service/asked-call.ts';
-import { closed } from '../../../../src/agent/approvals/service/closed.ts';
-import { KnownRequests } from '../../../../src/agent/approvals/service/known-requests.ts';
-import type { Approval } from '../../../../src/server/records/approval.ts';
-import { type RegistryStore, StoreError } from '../../../../src/server/store/store.ts';
+import { closed, newRequest } from '../../../src/agent/approvals/approval-record.ts';
+import { KnownRequests } from '../../../src/agent/approvals/open-approvals.ts';
+import type { Approval } from '../../../src/server/records/approval.ts';
+import { type RegistryStore, StoreError } from '../../../src/server/store/store.ts';
 import { askedCall, newStore } from './open-queue.ts';
 
 // Its own timers are out of reach of the fake clock.

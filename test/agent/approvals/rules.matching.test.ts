@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { reservingRule, ruleFor, whyNot } from '../../../../src/agent/approvals/service/rules.ts';
+import { reservingRule, ruleFor, whyNot } from '../../../src/agent/approvals/rules.ts';
 import { approverRule } from './open-queue.ts';
 
 const call = { namespace: 'team-a', server_id: 'fs', tool_name: 'write_file' };

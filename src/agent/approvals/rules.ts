@@ -1,6 +1,6 @@
-import type { ApproverRule } from '../../../config/registry/registry-config.ts';
-import type { Approval } from '../../../server/records/approval.ts';
-import { compilePatterns } from '../../policy/pattern.ts';
+import type { ApproverRule } from '../../config/registry/registry-config.ts';
+import type { Approval } from '../../server/records/approval.ts';
+import { compilePatterns } from '../policy/pattern.ts';
 
 type Judged = Pick<Approval, 'namespace' | 'server_id' | 'tool_name'>;
 

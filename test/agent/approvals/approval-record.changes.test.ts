@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { newRequest } from '../../../../src/agent/approvals/service/asked-call.ts';
-import { lastAllowed } from '../../../../src/agent/approvals/service/last-allowed.ts';
-import { hashDefinition, readDefinition } from '../../../../src/agent/policy/definition-hash.ts';
-import type { JsonObject } from '../../../../src/base/json.ts';
-import type { Approval } from '../../../../src/server/records/approval.ts';
+import { lastAllowed, newRequest } from '../../../src/agent/approvals/approval-record.ts';
+import { hashDefinition, readDefinition } from '../../../src/agent/policy/definition-hash.ts';
+import type { JsonObject } from '../../../src/base/json.ts';
+import type { Approval } from '../../../src/server/records/approval.ts';
 import { askedCall } from './open-queue.ts';
 
 const defined = (description: string, more: JsonObject = {}) => {

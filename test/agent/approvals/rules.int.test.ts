@@ -1,12 +1,11 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { RegistryDesk } from '../../../../src/agent/approvals/registry-desk.ts';
-import { hashDefinition } from '../../../../src/agent/policy/definition-hash.ts';
-import { saltedHash } from '../../../../src/server/records/approval.ts';
-import { restoreSqliteStore } from '../../../../src/server/store/sqlite-backup.ts';
-import { startTestSms, stopAll, type TestSms, temporaryDirectory } from '../../../registry/running-sms.ts';
-import { APPROVALS, boundCall, decide, deskAt, listed, questionOf, waiting } from './asking-node.ts';
+import { hashDefinition } from '../../../src/agent/policy/definition-hash.ts';
+import { saltedHash } from '../../../src/server/records/approval.ts';
+import { restoreSqliteStore } from '../../../src/server/store/sqlite-backup.ts';
+import { startTestSms, stopAll, type TestSms, temporaryDirectory } from '../../registry/running-sms.ts';
+import { APPROVALS, boundCall, clientAt, clientOf, decide, listed, questionOf, waiting } from './asking-node.ts';
 
 afterEach(stopAll);
 
@@ -32,8 +31,8 @@ describe('who decides', () => {
   it('so many people as the rule wants, each once, and one who denies is enough [approval.sms.rules]', async () => {
     const sms = await startTestSms({ approverRules: [rule] });
     const [ann, bob] = [await tokenOf(sms, 'ann', ['approver']), await tokenOf(sms, 'bob', ['approver'])];
-    const desk = deskAt(sms);
-    const answering = desk.ask(questionOf());
+    const client = clientAt(sms);
+    const answering = client.ask(questionOf());
     const [request] = await waiting(sms);
     const id = request?.approval_id ?? '';
     expect((await decide(sms, id, 'allow_session', { token: ann })).body).toMatchObject({
@@ -48,7 +47,7 @@ describe('who decides', () => {
       decided_by: ['ann', 'bob'],
     });
     expect((await answering).decidedBy).toBe('ann, bob');
-    const denied = desk.ask(questionOf({ bound: { ...boundCall, ordinal: '6.1.1' } }));
+    const denied = client.ask(questionOf({ bound: { ...boundCall, ordinal: '6.1.1' } }));
     const [second] = await waiting(sms);
     await decide(sms, second?.approval_id ?? '', 'deny', { token: bob });
     expect((await denied).decision).toBe('deny');
@@ -85,7 +84,7 @@ describe('who decides', () => {
   it('those whom the rules name that were read last, also of a request that waits [approval.sms.rules.reload]', async () => {
     const sms = await startTestSms({ approverRules: [{ ...rule, needed: 1, approvers: ['ops-*'] }] });
     const ann = await tokenOf(sms, 'ann', ['approver']);
-    const answering = deskAt(sms).ask(questionOf());
+    const answering = clientAt(sms).ask(questionOf());
     const [request] = await waiting(sms);
     const id = request?.approval_id ?? '';
     expect((await decide(sms, id, 'allow_once', { token: ann })).status).toBe(403);
@@ -102,12 +101,8 @@ describe('who decides', () => {
       await tokenOf(sms, 'ann', ['approver'], 'team-a'),
     ];
     const theirs = await tokenOf(sms, 'bob', ['approver'], 'team-b');
-    const desk = new RegistryDesk({
-      port: sms.source(node).approvals('node-1'),
-      run: boundCall.run,
-      fileWithinMs: 5_000,
-    });
-    const answering = desk.ask(questionOf());
+    const client = clientOf(sms.source(node).approvals('node-1'));
+    const answering = client.ask(questionOf());
     const [request] = await waiting(sms);
     const id = request?.approval_id ?? '';
     expect(await listed(sms)).toMatchObject([{ namespace: 'team-a' }]);
@@ -116,7 +111,6 @@ describe('who decides', () => {
     expect((await decide(sms, id, 'allow_once', { token: theirs })).status).toBe(404);
     expect((await decide(sms, id, 'allow_once', { token: mine })).status).toBe(200);
     expect((await answering).decidedBy).toBe('ann');
-    await desk.close();
     const viewer = await tokenOf(sms, 'vic', ['viewer'], 'team-a');
     expect((await sms.http('GET', `${APPROVALS}/${id}`, { token: viewer })).status).toBe(200);
     expect((await sms.http('GET', `${APPROVALS}/${id}/arguments`, { token: viewer })).status).toBe(403);
@@ -127,7 +121,7 @@ describe('who decides', () => {
 describe('what is kept of requests', () => {
   it('tells what changed since the tool was last allowed, and keeps little of what is large [approval.sms.kept]', async () => {
     const sms = await startTestSms();
-    const desk = deskAt(sms);
+    const client = clientAt(sms);
     const described = (description: string) => ({
       name: 'write_file',
       description,
@@ -139,11 +133,11 @@ describe('what is kept of requests', () => {
       const definition = described(description);
       const bound = { ...boundCall, ordinal, definition_sha256: hashDefinition(definition) };
       const many = Object.fromEntries(Array.from({ length: 5_000 }, (_, at) => [`key${at}`, at]));
-      const answering = desk.ask(questionOf({ bound, definition, arguments: many }));
+      const answering = client.ask(questionOf({ bound, definition, arguments: many }));
       const [request] = await waiting(sms);
       const { body } = await sms.http('GET', `${APPROVALS}/${request?.approval_id}`);
       await decide(sms, request?.approval_id ?? '', 'allow_once');
-      await (await answering).ticket?.claim(bound, many);
+      await (await answering).grant?.redeem(bound, many);
       return body.changes;
     };
     expect(await asked('1', 'writes')).toEqual([]);
@@ -157,12 +151,14 @@ describe('what is kept of requests', () => {
 
   it('is bounded by number, and of those that ended arguments are masked and cut [approval.sms.kept]', async () => {
     const sms = await startTestSms({ limit: { max_approvals: 2, max_waiting_approvals: 1 } });
-    const desk = deskAt(sms);
+    const client = clientAt(sms);
     const secret = 'ghp_0123456789abcdefghijABCDEFGHIJ0123456789';
     for (let at = 1; at <= 4; at++) {
-      const answering = desk.ask(questionOf({ bound: { ...boundCall, ordinal: `7.1.${at}` }, arguments: { secret } }));
+      const answering = client.ask(
+        questionOf({ bound: { ...boundCall, ordinal: `7.1.${at}` }, arguments: { secret } }),
+      );
       const [request] = await waiting(sms);
-      if (at === 1) expect((await deskAt(sms).ask(questionOf())).reason).toContain('too many approvals are pending');
+      if (at === 1) expect((await clientAt(sms).ask(questionOf())).reason).toContain('too many approvals are pending');
       await decide(sms, request?.approval_id ?? '', 'deny');
       await answering;
     }
@@ -174,18 +170,18 @@ describe('what is kept of requests', () => {
 
   it('a grant of a backup is worth nothing: nobody knows whether it was used since [approval.sms.kept]', async () => {
     const sms = await startTestSms();
-    const desk = deskAt(sms);
-    const answering = desk.ask(questionOf());
+    const client = clientAt(sms);
+    const answering = client.ask(questionOf());
     const [request] = await waiting(sms);
     await decide(sms, request?.approval_id ?? '', 'allow_once');
-    const { ticket } = await answering;
+    const { grant } = await answering;
     const backup = await fetch(`${sms.sms.http}/admin/api/mcp/backup`, {
       method: 'POST',
       headers: { authorization: `Bearer ${sms.adminToken}` },
     });
     const [copy, data] = [join(temporaryDirectory(), 'backup.db'), join(temporaryDirectory(), 'registry.db')];
     writeFileSync(copy, Buffer.from(await backup.arrayBuffer()), { mode: 0o600 });
-    expect(await ticket?.claim(boundCall, args)).toBeNull();
+    expect(await grant?.redeem(boundCall, args)).toBeNull();
     await restoreSqliteStore(copy, data);
     const restored = await startTestSms({}, data);
     const port = restored.source().approvals('node-1');

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { newRequest } from '../../../../src/agent/approvals/service/asked-call.ts';
-import { counted } from '../../../../src/agent/approvals/service/votes.ts';
-import type { Approval, ApprovalDecision } from '../../../../src/server/records/approval.ts';
+import { counted, newRequest } from '../../../src/agent/approvals/approval-record.ts';
+import type { Approval, ApprovalDecision } from '../../../src/server/records/approval.ts';
 import { askedCall } from './open-queue.ts';
 
 const request = newRequest(askedCall(), {

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Approval, isClosed } from '../../../server/records/approval.ts';
-import { type RegistryStore, StoreError } from '../../../server/store/store.ts';
+import { type Approval, isClosed } from '../../server/records/approval.ts';
+import { type RegistryStore, StoreError } from '../../server/store/store.ts';
 
 /** A timer is set anew at the latest then: what is due is found by the clock on the wall, and that may be set. */
 const LONGEST_PAUSE_MS = 30_000;

@@ -1,6 +1,7 @@
 import type { JsonObject } from '../../base/json.ts';
 import type { CallKind } from '../../runtime/port/policy-layers.ts';
 import { type ApprovalDecision, approvalDecisions, type DefinitionChange } from '../../server/records/approval.ts';
+import { McpApprovalError } from '../mcp/client/errors.ts';
 import type { ToolDefinition } from '../policy/definition-hash.ts';
 
 export type { ApprovalDecision, DefinitionChange } from '../../server/records/approval.ts';
@@ -63,4 +64,31 @@ export function readAnswer(given: unknown): ApprovalAnswer | null {
   const known = approvalDecisions.find((name) => name === decision);
   if (known === undefined) return null;
   return typeof reason === 'string' && reason !== '' ? { decision: known, reason } : { decision: known };
+}
+
+/** Why a call was not approved, in the words of the audit trail. */
+export type ApprovalDenial =
+  /** It needs an approval, and there is nobody to give it. */
+  | 'approval_required'
+  | 'approval_denied'
+  | 'approval_timeout'
+  /** A rule says no. */
+  | 'denied_by_rule'
+  /** More calls wait for an answer than are kept. */
+  | 'approval_queue_full'
+  /** What was approved is not what is to be done now: it has to be asked about again. */
+  | 'approval_outdated';
+
+/** The call is not made. The message is for the model. */
+export class ApprovalRefused extends McpApprovalError {
+  readonly denial: ApprovalDenial;
+
+  constructor(serverId: string, denial: ApprovalDenial, message: string) {
+    super(serverId, message);
+    this.denial = denial;
+  }
+}
+
+export function isOutdated(error: unknown): boolean {
+  return error instanceof ApprovalRefused && error.denial === 'approval_outdated';
 }
