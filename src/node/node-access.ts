@@ -5,7 +5,7 @@ import { errorText } from '../base/error-text.ts';
 import type { Submitter } from '../config/node/node-config.ts';
 import type { IdentityPort } from '../registry-client/identity-port.ts';
 import { DEFAULT_NAMESPACE } from '../runtime/port/policy-layers.ts';
-import { PeerRates } from '../server/http/peer-rates.ts';
+import { PeerRates } from '../server/http/peer-gate.ts';
 import { ensureToken, readTokenFile } from '../server/identity/file-tokens.ts';
 import { identityOfToken } from '../server/identity/oidc/oidc-tokens.ts';
 import { looksSigned, readSignedToken } from '../server/identity/oidc/signed-token.ts';

@@ -4,9 +4,8 @@ import type { Duplex } from 'node:stream';
 import { writePrivateFile } from '../base/private-file.ts';
 import type { ListenAddress } from '../config/address.ts';
 import { type NodeFiles, privateDirectoryProblem } from '../config/directories.ts';
-import type { TlsMaterial } from '../server/http/bind.ts';
 import type { ConnectionLimits } from '../server/http/connections.ts';
-import { type HttpServer, startHttpServer } from '../server/http/http-server.ts';
+import { type HttpServer, startHttpServer, type TlsMaterial } from '../server/http/http-server.ts';
 
 const PRIVATE_DIRECTORY = 0o700;
 const PRIVATE_SOCKET = 0o600;

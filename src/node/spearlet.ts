@@ -188,7 +188,7 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   const trail = audit?.forService() ?? noTrail;
   const routes = [
     ...runRoutes({
-      kept: () => ({ runs: queue, journals, events: engine.allEvents }),
+      backends: () => ({ runs: queue, journals, events: engine.allEvents }),
       tasks: readiness,
       withdraw: (_, namespace, id) => parked.left(namespace, id),
       isEnding: () => draining,

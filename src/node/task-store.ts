@@ -6,10 +6,10 @@ import {
   type NamedTask,
   type Task,
   type TaskBook,
+  TaskError,
   unknownRevision,
   unknownTask,
 } from '../server/tasks/task-book.ts';
-import { TaskError } from '../server/tasks/task-error.ts';
 
 /** Marks a file as the tasks of a node ("SPTK"). */
 const APPLICATION_ID = 0x5350544b;

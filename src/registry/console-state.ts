@@ -1,12 +1,20 @@
+import { randomUUID } from 'node:crypto';
+import { Listeners } from '../base/listeners.ts';
 import type { Approval } from '../server/records/approval.ts';
 import type { McpProfile } from '../server/records/profile.ts';
 import type { StoreStamps } from '../server/records/record-kind.ts';
 import type { StopRecord } from '../server/records/stop.ts';
 import type { TokenRecord } from '../server/records/token.ts';
 import { StoreError, type StoreReader } from '../server/store/store.ts';
-import { History } from './history.ts';
-import { LiveTopics } from './live-topics.ts';
-import type { NodeReports } from './node-reports.ts';
+import {
+  type HealthCounts,
+  type HealthJson,
+  type HistoryJson,
+  type LiveJson,
+  type LiveTopic,
+  liveTopics,
+} from './console-api.ts';
+import type { NodeReports, ServerView } from './node-reports.ts';
 import type { RunReports } from './run-reports.ts';
 
 /** A thousand nodes report many times in a second. */
@@ -93,4 +101,123 @@ async function follow<R extends StoreStamps>(store: StoreReader<R>, changed: () 
       changed();
     }
   }
+}
+
+/** Also what has not changed says how old it is. */
+const MAX_AGE_MS = 2_000;
+
+/**
+ * One answer for all who ask for it while its key stays the same, and for a moment: pages of many people ask at the same
+ * time, whenever something changed, and with thousands of nodes an answer takes a while to make.
+ */
+export function sharedAnswer<T>(keyOf: () => Promise<string>, make: () => Promise<T>): () => Promise<T> {
+  let last: { readonly key: string; readonly answer: Promise<T>; readonly atMs: number } | null = null;
+  return async () => {
+    const key = await keyOf();
+    const now = performance.now();
+    if (last === null || last.key !== key || now - last.atMs >= MAX_AGE_MS) last = { key, answer: make(), atMs: now };
+    return last.answer;
+  };
+}
+
+/** Which parts of the registry have changed, as numbers that only rise: whoever missed one sees it in the next. */
+export class LiveTopics {
+  readonly #boot = randomUUID();
+  readonly #stamps = new Map<LiveTopic, number>(liveTopics.map((topic) => [topic, 0]));
+  readonly #listeners = new Listeners<LiveTopic>();
+
+  changed(topic: LiveTopic): void {
+    this.#stamps.set(topic, (this.#stamps.get(topic) ?? 0) + 1);
+    this.#listeners.tell(topic);
+  }
+
+  /** Returns the way to stop it. */
+  onChange(listener: (topic: LiveTopic) => void): () => void {
+    return this.#listeners.add(listener);
+  }
+
+  now(): LiveJson {
+    return { boot: this.#boot, topics: Object.fromEntries(this.#stamps) as Record<LiveTopic, number> };
+  }
+}
+
+const EVERY_MS = 10_000;
+/** One hour. */
+const KEPT = 360;
+
+interface Sample {
+  readonly atMs: number;
+  readonly processes: number;
+  readonly connected: number;
+  readonly failing: number;
+  readonly callsInFlight: number;
+  readonly latencyMs: number | null;
+}
+
+/** How the nodes were over the last hour, in memory alone. */
+export class History {
+  readonly #reports: NodeReports;
+  readonly #samples: Sample[] = [];
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(reports: NodeReports) {
+    this.#reports = reports;
+    this.#timer = setInterval(() => this.#take(), EVERY_MS).unref();
+    this.#take();
+  }
+
+  /** With how it is now as its last. */
+  json(): HistoryJson {
+    const samples = [...this.#samples, this.#now()];
+    return {
+      every_ms: EVERY_MS,
+      at_ms: samples.map(({ atMs }) => atMs),
+      processes: samples.map(({ processes }) => processes),
+      connected: samples.map(({ connected }) => connected),
+      failing: samples.map(({ failing }) => failing),
+      calls_in_flight: samples.map(({ callsInFlight }) => callsInFlight),
+      latency_ms: samples.map(({ latencyMs }) => latencyMs),
+    };
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  #take(): void {
+    this.#samples.push(this.#now());
+    if (this.#samples.length > KEPT) this.#samples.shift();
+  }
+
+  #now(): Sample {
+    const nodes = this.#reports.nodes();
+    const servers = [...this.#reports.byServer().values()];
+    const worst = servers.map((views) => worstHealth(healthCounts(views)));
+    return {
+      atMs: Date.now(),
+      processes: nodes.length,
+      connected: worst.filter((health) => health === 'connected').length,
+      failing: worst.filter((health) => health === 'down' || health === 'degraded').length,
+      callsInFlight: nodes.reduce((sum, { load }) => sum + (load?.callsInFlight ?? 0), 0),
+      latencyMs: meanLatencyMs(nodes.flatMap((node) => node.servers)),
+    };
+  }
+}
+
+const worstFirst: readonly HealthJson[] = ['down', 'degraded', 'connected', 'idle'];
+
+export function healthCounts(views: readonly Pick<ServerView, 'health'>[]): HealthCounts {
+  const counts = { idle: 0, connected: 0, degraded: 0, down: 0 };
+  for (const { health } of views) counts[health] += 1;
+  return counts;
+}
+
+/** Null: nobody says anything. */
+export function worstHealth(counts: HealthCounts): HealthJson | null {
+  return worstFirst.find((health) => counts[health] > 0) ?? null;
+}
+
+export function meanLatencyMs(views: readonly Pick<ServerView, 'latencyMs'>[]): number | null {
+  const known = views.flatMap(({ latencyMs }) => latencyMs ?? []);
+  return known.length === 0 ? null : known.reduce((sum, ms) => sum + ms, 0) / known.length;
 }

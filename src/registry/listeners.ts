@@ -1,11 +1,12 @@
+import { chmodSync, lstatSync, mkdirSync, rmSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
 import { errorCode, errorText } from '../base/error-text.ts';
+import { writePrivateFile } from '../base/private-file.ts';
+import { privateDirectoryProblem, type RegistryFiles } from '../config/directories.ts';
 import type { RegistryConfig } from '../config/registry/registry-config.ts';
-import type { BoundAddress, TlsMaterial } from '../server/http/bind.ts';
-import { writeEndpointFile } from '../server/http/endpoint-file.ts';
-import { startHttpServer } from '../server/http/http-server.ts';
-import { closeToOthers, prepareSockets } from '../server/http/local-sockets.ts';
+import type { EndpointFile } from '../config/registry/registry-endpoint.ts';
+import { authorityOf, type BoundAddress, startHttpServer, type TlsMaterial } from '../server/http/http-server.ts';
 import type { PeerGate } from '../server/http/peer-gate.ts';
 import type { ServiceLog } from '../server/log/service-log.ts';
 import { startGrpcServer } from './grpc/grpc-server.ts';
@@ -27,7 +28,7 @@ interface Listener extends BoundAddress {
   close(graceMs: number): Promise<void>;
 }
 
-/** Serves both protocols: on their ports, and for this user on sockets beside the data. Leaves word of where. */
+/** Opens the gRPC and HTTP listeners: TCP ports, and Unix sockets for the same user. Writes the endpoint file. */
 export async function openListeners(
   { grpc: grpcAddress, http: httpAddress, files, limits }: RegistryConfig,
   tls: TlsMaterial | null,
@@ -61,10 +62,10 @@ export async function openListeners(
       keep(await startHttpServer({ path: files.httpSocket }, null, forHttp, handlers.http));
       for (const path of [files.grpcSocket, files.httpSocket]) closeToOthers(path);
     } catch (error) {
-      // Whoever comes over the network can still be served.
+      // Clients over the network can still be served.
       log('error', 'no_local_sockets', { message: errorText(error) });
     }
-    const forgetEndpoint = leaveWord(files, { grpc, http }, tls === null ? 'http' : 'https', log);
+    const removeEndpoint = announce(files, { grpc, http }, tls === null ? 'http' : 'https', log);
     return {
       grpc,
       http,
@@ -72,7 +73,7 @@ export async function openListeners(
         for (const listener of open) listener.useTls(renewed);
       },
       close: async (graceMs) => {
-        forgetEndpoint();
+        removeEndpoint();
         await close(graceMs);
       },
     };
@@ -82,8 +83,8 @@ export async function openListeners(
   }
 }
 
-/** Clients can be told the address; that there is no room for a file must not keep them from being served. */
-function leaveWord(
+/** Clients without the file can use --sms, so a failed write is only logged. Returns the function that removes the file. */
+function announce(
   files: RegistryConfig['files'],
   bound: { readonly grpc: BoundAddress; readonly http: BoundAddress },
   scheme: 'http' | 'https',
@@ -97,4 +98,51 @@ function leaveWord(
     });
     return () => {};
   }
+}
+
+/** Writes the addresses of this registry for clients of the same user. Returns the function that removes the file. */
+function writeEndpointFile(
+  { endpoint, grpcSocket, httpSocket }: RegistryFiles,
+  bound: { readonly grpc: BoundAddress; readonly http: BoundAddress },
+  scheme: 'http' | 'https',
+): () => void {
+  const url = ({ host, port }: BoundAddress) => `${scheme}://${authorityOf(reachable(host), port)}`;
+  const content: EndpointFile & { readonly grpc_socket: string; readonly http_socket: string } = {
+    grpc: url(bound.grpc),
+    http: url(bound.http),
+    grpc_socket: grpcSocket,
+    http_socket: httpSocket,
+    pid: process.pid,
+  };
+  writePrivateFile(endpoint, `${JSON.stringify(content)}\n`);
+  return () => rmSync(endpoint, { force: true });
+}
+
+/** A client cannot connect to the wildcard address. */
+function reachable(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1';
+  return host === '::' ? '::1' : host;
+}
+
+const PRIVATE_DIRECTORY = 0o700;
+const PRIVATE_SOCKET = 0o600;
+
+/**
+ * Creates the directory of the sockets and removes sockets of a killed process.
+ * Precondition: this process holds the lock of the data, so no other registry listens there.
+ */
+function prepareSockets({ sockets, grpcSocket, httpSocket }: RegistryFiles): void {
+  mkdirSync(sockets, { recursive: true, mode: PRIVATE_DIRECTORY });
+  const problem = privateDirectoryProblem(sockets);
+  if (problem !== null) throw new Error(`local clients need a directory that only this user can access: ${problem}`);
+  for (const path of [grpcSocket, httpSocket]) {
+    const found = lstatSync(path, { throwIfNoEntry: false });
+    if (found !== undefined && !found.isSocket()) throw new Error(`${path} exists and is not a socket; remove it`);
+    rmSync(path, { force: true });
+  }
+}
+
+/** The directory already denies access to other users; the mode also shows it on the socket. */
+function closeToOthers(path: string): void {
+  chmodSync(path, PRIVATE_SOCKET);
 }

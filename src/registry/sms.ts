@@ -6,10 +6,9 @@ import type { RegistryConfig } from '../config/registry/registry-config.ts';
 import { noTrail, openSmsTrail, type SmsTrail } from '../server/audit/sms-trail.ts';
 import { egressOf } from '../server/egress/egress.ts';
 import { CallerLimits } from '../server/http/caller-limits.ts';
-import { HeldBytes } from '../server/http/held-bytes.ts';
+import { HeldBytes } from '../server/http/http-reply.ts';
 import type { OriginPolicy } from '../server/http/origin-check.ts';
 import { PeerGate } from '../server/http/peer-gate.ts';
-import { ServingState } from '../server/http/serving-state.ts';
 import { Caller } from '../server/identity/caller.ts';
 import type { ServiceLog } from '../server/log/service-log.ts';
 import type { KeptRegistry } from '../server/store/kept-registry.ts';
@@ -22,6 +21,7 @@ import { type Credentials, openCredentials } from './credentials.ts';
 import { allServices } from './grpc/all-services.ts';
 import { CallLimits } from './grpc/call-limits.ts';
 import { grpcListener } from './grpc/grpc-listener.ts';
+import { ServingState } from './grpc/health-service.ts';
 import { WatcherCount } from './grpc/kind-reads.ts';
 import { methodNeeds } from './grpc/method-needs.ts';
 import { openListeners } from './listeners.ts';
@@ -31,8 +31,7 @@ import { allRoutes } from './routes/all-routes.ts';
 import { httpListener, type Route } from './routes/http-listener.ts';
 import type { TestServer } from './routes/test-route.ts';
 import { defaultRunReportsLimits, RunReports } from './run-reports.ts';
-import { registryRunRoutes } from './runs/registry-run-routes.ts';
-import { openRegistryRuns, type RegistryRuns } from './runs/registry-runs.ts';
+import { openRegistryRuns, type RegistryRuns, registryRunRoutes } from './runs/registry-runs.ts';
 import type { ServerTestOptions } from './server-test.ts';
 import { SmsMetrics } from './sms-metrics.ts';
 import { openSmsTasks } from './tasks/open-tasks.ts';
@@ -137,14 +136,14 @@ async function serve(
   const held = new HeldBytes({ max: limits.max_answer_bytes, maxPerPeer: limits.max_answer_bytes_per_peer });
   const gate = new PeerGate({
     connectionsPerSecond: limits.connections_per_second,
-    asksPerSecond: limits.anonymous_calls_per_second,
+    requestsPerSecond: limits.anonymous_calls_per_second,
   });
   const calls = new CallLimits({
     max: limits.max_calls,
     maxPerPeer: limits.max_calls_per_peer,
     maxAnonymous: limits.max_anonymous_calls,
     maxAnonymousPerPeer: limits.max_anonymous_calls_per_peer,
-    mayAsk: (peer) => gate.mayAsk(peer),
+    mayRequest: (peer) => gate.mayRequest(peer),
   });
   const watchers = new WatcherCount(limits.max_watchers);
   const approvals = new ApprovalQueue(kept.approvals, {
@@ -196,7 +195,7 @@ async function serve(
   const testServer: TestServer = async (record, signal) =>
     (await import('./server-test.ts')).testServer(record, { ...serverTest, egress, stdio: 'sandboxed', signal });
   const runRoutes = registryRunRoutes({
-    kept: submitted.kept,
+    backends: submitted.backends,
     tasks: book,
     withdraw: (caller, namespace, run) => approvals.withdrawAll(caller, namespace, run, 'the run was cancelled'),
     isEnding: () => !serving.isServing,

@@ -8,7 +8,7 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { afterEach, expect, it, vi } from 'vitest';
 import { HealthCheckRequestSchema } from '../../src/generated/proto/grpc/health/v1/health_pb.ts';
 import { createRemoteSource } from '../../src/registry-client/remote-source.ts';
-import { HeldBytes } from '../../src/server/http/held-bytes.ts';
+import { HeldBytes } from '../../src/server/http/http-reply.ts';
 import { startHttpServer } from '../../src/server/http/http-server.ts';
 import { selfSigned } from '../support/certificates.ts';
 import { fsRecord, onStop, startTestSms, stopAll, type TestSms } from './running-sms.ts';

@@ -1,11 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type CallerLimits, endWith } from '../../server/http/caller-limits.ts';
 import { peerOf } from '../../server/http/connections.ts';
-import { GONE } from '../../server/http/http-call.ts';
 import { writeReply } from '../../server/http/http-reply.ts';
 import { checkedUrl, type OriginPolicy } from '../../server/http/origin-check.ts';
 import { HttpProblem, problemOf } from '../../server/http/problem.ts';
-import { RouteTable } from '../../server/http/route-table.ts';
+import { GONE, RouteTable } from '../../server/http/route.ts';
 import { Caller } from '../../server/identity/caller.ts';
 import { type Identity, mayName, refusal } from '../../server/identity/identity.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
@@ -68,7 +67,7 @@ async function serve(
       return;
     }
     const name = identity === nobody ? null : identity.name;
-    const request = options.callers.admit(name, req.socket, route.lasts?.(req.headers) ?? null);
+    const request = options.callers.admit(name, req.socket, route.longRequest?.(req.headers) ?? null);
     endWith(res, request);
     const gone = new AbortController();
     const whileValid = (ended: () => void) =>

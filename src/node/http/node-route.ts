@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Lasting } from '../../server/http/caller-limits.ts';
+import type { LongRequest } from '../../server/http/caller-limits.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
-import type { RouteDoc } from '../../server/http/route-doc.ts';
+import type { RouteDoc } from '../../server/http/openapi.ts';
 import type { Need } from '../../server/identity/identity.ts';
 import type { RunCall } from '../../server/routes/run-route.ts';
 
@@ -21,7 +21,7 @@ export interface NodeRoute {
   readonly needs: Need['needs'];
   readonly doc: RouteDoc;
   /** Whether this request keeps its connection. @default null: it does not */
-  readonly lasts?: (headers: IncomingHttpHeaders) => Lasting | null;
+  readonly longRequest?: (headers: IncomingHttpHeaders) => LongRequest | null;
   /** `streamed`: the route has answered by itself. */
   run(call: NodeCall): Promise<NodeReply | 'streamed'>;
 }

@@ -6,11 +6,10 @@ import { HttpProblem } from '../../server/http/problem.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import type { RunQueue } from '../../server/queue/run-queue.ts';
 import { ALL_NAMESPACES } from '../../server/records/permissions.ts';
-import { found } from '../../server/routes/found-run.ts';
-import { RUN_PATH } from '../../server/routes/run-route.ts';
+import { RUN_PATH, runOf } from '../../server/routes/run-route.ts';
 import type { TaskRequests } from '../../server/routes/task-requests.ts';
 import { type TaskRoute, taskRoutes } from '../../server/routes/task-routes.ts';
-import { TaskError } from '../../server/tasks/task-error.ts';
+import { TaskError } from '../../server/tasks/task-book.ts';
 import { PROMETHEUS_CONTENT_TYPE } from '../../server/telemetry/prometheus.ts';
 import { type BackupSource, backupOf } from '../backup/node-backup.ts';
 import type { NodeMetrics } from '../node-metrics.ts';
@@ -47,7 +46,7 @@ export function streamSessionRoute(queue: RunQueue, streams: RunStreams): NodeRo
       },
     },
     run: async (call) => {
-      const run = await found(queue, call);
+      const run = await runOf(queue, call);
       const { id } = run;
       const why = streams.whyNot(run);
       if (why !== null) throw new HttpProblem(409, 'not-running', why);

@@ -10,7 +10,6 @@ import { NodeRunService } from '../../generated/proto/sms/node_runs_pb.ts';
 import { StopService } from '../../generated/proto/sms/stop_pb.ts';
 import { TaskService } from '../../generated/proto/sms/task_pb.ts';
 import { TaskRecordService } from '../../generated/proto/sms/task_records_pb.ts';
-import type { ServingState } from '../../server/http/serving-state.ts';
 import type { Access } from '../../server/identity/access.ts';
 import type { Oidc } from '../../server/identity/oidc/oidc.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
@@ -19,16 +18,15 @@ import type { AuditedStore } from '../audit/audited-store.ts';
 import type { NodeReports } from '../node-reports.ts';
 import type { RunReports } from '../run-reports.ts';
 import { approvalService } from './approval-service.ts';
-import { healthService } from './health-service.ts';
+import { type TaskServiceDeps, taskService } from './compat/task-service.ts';
+import { healthService, type ServingState } from './health-service.ts';
 import { identityService } from './identity-service.ts';
 import type { KindServiceDeps } from './kind-reads.ts';
-import { nodeService } from './node-service.ts';
+import { nodeService, runService } from './node-service.ts';
 import { profileService } from './profile-service.ts';
 import { registryService } from './registry-service.ts';
-import { runService } from './run-service.ts';
 import { stopService } from './stop-service.ts';
 import { type TaskRecordServiceDeps, taskRecordService } from './task-record-service.ts';
-import { type TaskServiceDeps, taskService } from './task-service.ts';
 
 export interface ServicesDeps extends KindServiceDeps, TaskServiceDeps, TaskRecordServiceDeps {
   readonly store: AuditedStore;

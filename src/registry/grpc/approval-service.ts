@@ -6,8 +6,7 @@ import type { ApprovalService, ApprovalCall as WireCall } from '../../generated/
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import { type Approval, type BoundCall, decidersOf } from '../../server/records/approval.ts';
 import { EventReader } from '../event-reader.ts';
-import { callerOf } from './grpc-caller.ts';
-import { toStatus } from './grpc-errors.ts';
+import { callerOf, toStatus } from './grpc-call.ts';
 
 export interface ApprovalServiceDeps {
   readonly heartbeatMs: number;

@@ -4,7 +4,7 @@ export interface CallLimitsOptions {
   readonly maxAnonymous: number;
   readonly maxAnonymousPerPeer: number;
   /** Asked before every anonymous call. */
-  readonly mayAsk: (peer: string) => boolean;
+  readonly mayRequest: (peer: string) => boolean;
 }
 
 /** `flooding`: the peer begins calls faster than anybody who means well. */
@@ -28,8 +28,8 @@ export class CallLimits {
 
   /** The way to say that the call has ended, or why it must not begin. */
   begin(peerName: string, isAnonymous: boolean): (() => void) | CallRefusal {
-    const { max, maxPerPeer, maxAnonymous, maxAnonymousPerPeer, mayAsk } = this.#options;
-    if (isAnonymous && !mayAsk(peerName)) return 'flooding';
+    const { max, maxPerPeer, maxAnonymous, maxAnonymousPerPeer, mayRequest } = this.#options;
+    if (isAnonymous && !mayRequest(peerName)) return 'flooding';
     const peer = this.#peers.get(peerName) ?? { calls: 0, anonymous: 0 };
     const full = this.#calls >= max || peer.calls >= maxPerPeer;
     const crowded = isAnonymous && (this.#anonymous >= maxAnonymous || peer.anonymous >= maxAnonymousPerPeer);

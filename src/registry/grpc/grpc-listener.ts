@@ -13,7 +13,7 @@ import { beginGrpcSpan, endGrpcSpan } from '../../server/telemetry/server-span.t
 import type { Tracer } from '../../server/telemetry/span.ts';
 import type { SmsMetrics } from '../sms-metrics.ts';
 import type { CallLimits } from './call-limits.ts';
-import { grpcCaller, grpcIdentity } from './grpc-caller.ts';
+import { grpcCaller, grpcIdentity } from './grpc-call.ts';
 import { responseSink, type StreamSink, streamSink, writeWithin } from './stream-sink.ts';
 
 export interface GrpcListenerOptions {

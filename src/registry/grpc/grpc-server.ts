@@ -7,8 +7,8 @@ import {
   type Http2ServerResponse,
   type ServerHttp2Session,
 } from 'node:http2';
-import { type BindAddress, type BoundAddress, bind, type TlsMaterial } from '../../server/http/bind.ts';
 import { type ConnectionLimits, Connections, peerOf } from '../../server/http/connections.ts';
+import { type BindAddress, type BoundAddress, bind, type TlsMaterial } from '../../server/http/http-server.ts';
 
 const MAX_HEADER_BYTES = 16 * 1024;
 /** Node counts what it holds for one connection, answers on their way included, in MB. */
@@ -90,7 +90,7 @@ function watch(session: ServerHttp2Session, connections: Connections, { gate, id
       end();
     });
   });
-  session.on('error', () => gate?.mayAsk(peer));
+  session.on('error', () => gate?.mayRequest(peer));
   session.setTimeout(idleMs, () => {
     if (streams > 0) return;
     session.close();

@@ -1,9 +1,9 @@
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
+import { Listeners } from '../../base/listeners.ts';
 import {
   type Health,
   HealthCheckResponse_ServingStatus as Status,
 } from '../../generated/proto/grpc/health/v1/health_pb.ts';
-import type { ServingState } from '../../server/http/serving-state.ts';
 
 /** The standard health service. The empty name asks for the server as a whole. */
 export function healthService(serving: ServingState, serviceNames: readonly string[]): ServiceImpl<typeof Health> {
@@ -51,4 +51,27 @@ function aborted(signal: AbortSignal): Promise<void> {
     if (signal.aborted) resolve();
     signal.addEventListener('abort', () => resolve(), { once: true });
   });
+}
+
+/** Whether this process wants requests: it does not while it starts, and no longer when it is asked to end. */
+export class ServingState {
+  #state: 'starting' | 'serving' | 'stopping' = 'starting';
+  readonly #listeners = new Listeners<void>();
+
+  get current(): 'starting' | 'serving' | 'stopping' {
+    return this.#state;
+  }
+
+  get isServing(): boolean {
+    return this.#state === 'serving';
+  }
+
+  become(state: 'serving' | 'stopping'): void {
+    this.#state = state;
+    this.#listeners.tell();
+  }
+
+  onChange(listener: () => void): () => void {
+    return this.#listeners.add(listener);
+  }
 }

@@ -6,7 +6,7 @@ import { IssuerUnavailable } from '../../server/identity/oidc/issuer.ts';
 import type { Oidc } from '../../server/identity/oidc/oidc.ts';
 import { asJwk, isAlgorithm } from '../../server/identity/oidc/signed-token.ts';
 import { ALL_NAMESPACES } from '../../server/records/permissions.ts';
-import { identityOf } from './grpc-caller.ts';
+import { identityOf } from './grpc-call.ts';
 
 /** Who somebody is, for nodes. */
 export function identityService(access: Access, oidc: Oidc | null): ServiceImpl<typeof IdentityService> {

@@ -1,13 +1,13 @@
 import { Code, ConnectError, type ContextValues } from '@connectrpc/connect';
-import type { HeldBytes } from '../../server/http/held-bytes.ts';
+import type { HeldBytes } from '../../server/http/http-reply.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import type { RegistryListing, StoreStamps } from '../../server/records/record-kind.ts';
-import { StoreError } from '../../server/store/store.ts';
+import { StoreError, type StoreReader } from '../../server/store/store.ts';
+import { EventReader } from '../event-reader.ts';
 import type { SmsMetrics } from '../sms-metrics.ts';
 import type { KindMessages } from './encoded-messages.ts';
-import { toStatus } from './grpc-errors.ts';
+import { toStatus } from './grpc-call.ts';
 import { type StreamSink, streamSink } from './stream-sink.ts';
-import { serveWatch, type WatchedStore } from './watch-stream.ts';
 
 /** What the services of all kinds share. */
 export interface KindServiceDeps {
@@ -143,5 +143,83 @@ function withoutMessages(work: () => Promise<void>): AsyncIterable<never> {
         return { done: true, value: undefined };
       },
     }),
+  };
+}
+
+/** What lists and watches need of a store. */
+export type WatchedStore<R extends StoreStamps> = Pick<
+  StoreReader<R>,
+  'epoch' | 'revision' | 'list' | 'watch' | 'currencyProblem'
+>;
+
+export interface WatchStreamOptions<R extends StoreStamps> {
+  readonly store: WatchedStore<R>;
+  readonly messages: KindMessages<R>;
+  readonly since: number;
+  /** Events carry their records, and heartbeats come: a reader that knows neither would list again at every one. */
+  readonly includeRecords: boolean;
+  readonly heartbeatMs: number;
+  readonly signal: AbortSignal;
+  readonly sink: StreamSink;
+  readonly onSent: (what: 'event' | 'heartbeat') => void;
+}
+
+/** Serves one watcher until `signal`. Fails as the store's watch does, and when the reader has gone. */
+export async function serveWatch<R extends StoreStamps>(options: WatchStreamOptions<R>): Promise<void> {
+  const { store, messages, includeRecords, signal, sink, onSent } = options;
+  // Subscribed before anything is awaited, so that nothing falls between the two.
+  const reader = new EventReader(store.watch(options.since, signal)[Symbol.asyncIterator]());
+  try {
+    let sent = options.since;
+    const epoch = await store.epoch();
+    await reader.settle();
+    sink.begin();
+    // A watch that has nothing to tell says so at once.
+    let silent = includeRecords;
+    while (!signal.aborted) {
+      // Who is cut off must not say that nothing changed: the reader goes to another one.
+      const problem = silent ? store.currencyProblem() : null;
+      if (problem !== null) throw new StoreError('not_current', `this registry may be out of date: ${problem}`);
+      if (silent && (await store.revision()) === sent) {
+        await sink.write(messages.heartbeatFrame(epoch, sent));
+        onSent('heartbeat');
+      }
+      const event = await reader.next(includeRecords ? options.heartbeatMs : null);
+      if (event === 'ended') return;
+      // Where the store is ahead after a silence, an event is on its way, and says more than a heartbeat.
+      silent = event === 'silence';
+      if (event === 'silence') continue;
+      sent = event.revision;
+      const full = sink.write(messages.eventFrame(event, includeRecords));
+      onSent('event');
+      if (full !== undefined) await full;
+    }
+  } finally {
+    reader.close();
+  }
+}
+
+/**
+ * A store as a caller of one namespace reads it. Revisions are those of the whole store: an event of another namespace is
+ * one in which nothing changed. `isVisibleId` filters deletions, of which only the id is known.
+ */
+export function namespaceView<R extends StoreStamps>(
+  store: StoreReader<R>,
+  isVisible: (record: R) => boolean,
+  isVisibleId: (id: string) => boolean,
+): WatchedStore<R> {
+  return {
+    epoch: () => store.epoch(),
+    revision: () => store.revision(),
+    currencyProblem: () => store.currencyProblem(),
+    list: async () => {
+      const listing = await store.list();
+      return { ...listing, records: listing.records.filter(isVisible) };
+    },
+    async *watch(since, signal) {
+      for await (const event of store.watch(since, signal)) {
+        yield { ...event, upserts: event.upserts.filter(isVisible), deletes: event.deletes.filter(isVisibleId) };
+      }
+    },
   };
 }

@@ -5,7 +5,7 @@ import { profileContent } from '../../server/records/wire.ts';
 import { InvalidRecord, writeRecord } from '../../server/store/record-write.ts';
 import type { AuditedStore } from '../audit/audited-store.ts';
 import { profileMessages } from './encoded-messages.ts';
-import { callerOf } from './grpc-caller.ts';
+import { callerOf } from './grpc-call.ts';
 import { KindReads, type KindServiceDeps } from './kind-reads.ts';
 
 export function profileService(

@@ -5,7 +5,7 @@ import { upsertToInput } from '../../server/records/wire.ts';
 import { InvalidRecord, writeRecord } from '../../server/store/record-write.ts';
 import type { AuditedStore } from '../audit/audited-store.ts';
 import { serverMessages } from './encoded-messages.ts';
-import { callerOf } from './grpc-caller.ts';
+import { callerOf } from './grpc-call.ts';
 import { KindReads, type KindServiceDeps } from './kind-reads.ts';
 
 export function registryService(store: AuditedStore, deps: KindServiceDeps): ServiceImpl<typeof McpRegistryService> {

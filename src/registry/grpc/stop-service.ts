@@ -4,9 +4,8 @@ import { ALL_NAMESPACES } from '../../server/records/permissions.ts';
 import { namespaceOfStop, type StopRecord } from '../../server/records/stop.ts';
 import type { StoreReader } from '../../server/store/store.ts';
 import { stopMessages } from './encoded-messages.ts';
-import { identityOf } from './grpc-caller.ts';
-import { KindReads, type KindServiceDeps } from './kind-reads.ts';
-import { namespaceView } from './namespace-view.ts';
+import { identityOf } from './grpc-call.ts';
+import { KindReads, type KindServiceDeps, namespaceView } from './kind-reads.ts';
 
 /** Stops as nodes follow them. A node of one namespace does not see stops of another namespace. */
 export function stopService(store: StoreReader<StopRecord>, deps: KindServiceDeps): ServiceImpl<typeof StopService> {

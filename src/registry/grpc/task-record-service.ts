@@ -8,9 +8,8 @@ import type { StoreReader } from '../../server/store/store.ts';
 import type { Blobs } from '../../server/tasks/blobs.ts';
 import type { SmsTasks } from '../tasks/sms-tasks.ts';
 import { taskMessages } from './encoded-messages.ts';
-import { identityOf } from './grpc-caller.ts';
-import { KindReads, type KindServiceDeps } from './kind-reads.ts';
-import { namespaceView } from './namespace-view.ts';
+import { identityOf } from './grpc-call.ts';
+import { KindReads, type KindServiceDeps, namespaceView } from './kind-reads.ts';
 
 export interface TaskRecordServiceDeps extends KindServiceDeps {
   readonly taskStore: StoreReader<TaskRecord>;

@@ -1,9 +1,9 @@
 import type { RegistryView } from '../../agent/policy/registry-view.ts';
 import { isJsonObject, type JsonValue } from '../../base/json.ts';
 import type { ToolReport } from '../../registry-client/tool-list-report.ts';
-import { jsonBody } from '../../server/http/http-call.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
+import { jsonBody } from '../../server/http/route.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
 import type { StoreReader } from '../../server/store/store.ts';
 import type { NodeReports } from '../node-reports.ts';

@@ -2,10 +2,9 @@ import { listedApproval, shownApproval } from '../../agent/approvals/approval-re
 import { AlreadyDecided, type ApprovalQueue, MayNotDecide } from '../../agent/approvals/service.ts';
 import { cutText } from '../../base/cut-text.ts';
 import type { JsonObject } from '../../base/json.ts';
-import { type HttpCall, jsonBody } from '../../server/http/http-call.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
-import { etag, writeCondition } from '../../server/http/preconditions.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
+import { etag, type HttpCall, jsonBody, writeCondition } from '../../server/http/route.ts';
 import type { Caller } from '../../server/identity/caller.ts';
 import { type Approval, approvalDecisions, approvalLimits, approvalStatuses } from '../../server/records/approval.ts';
 import { StoreError } from '../../server/store/store.ts';

@@ -1,7 +1,7 @@
 import type { SmsTrail } from '../../server/audit/sms-trail.ts';
-import { type HttpCall, jsonBody } from '../../server/http/http-call.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
+import { type HttpCall, jsonBody } from '../../server/http/route.ts';
 import { SESSION_COOKIE, SESSION_HEADER, sessionOfCookie } from '../../server/identity/access.ts';
 import { Caller } from '../../server/identity/caller.ts';
 import { IssuerUnavailable } from '../../server/identity/oidc/issuer.ts';

@@ -1,8 +1,8 @@
 import { createReadStream } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
-import type { HttpCall } from '../../server/http/http-call.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
+import type { HttpCall } from '../../server/http/route.ts';
 import type { KeptRegistry } from '../../server/store/kept-registry.ts';
 import type { Route } from './http-listener.ts';
 import { ADMIN_PATH } from './servers-routes.ts';

@@ -2,9 +2,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { errorCode } from '../../base/error-text.ts';
-import type { HttpCall } from '../../server/http/http-call.ts';
 import type { HttpReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
+import type { HttpCall } from '../../server/http/route.ts';
 import type { Route } from './http-listener.ts';
 
 /** What the build made of src/console. */

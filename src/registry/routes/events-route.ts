@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
-import { beginEvents, writeEvents } from '../../server/http/event-stream.ts';
-import type { HttpCall } from '../../server/http/http-call.ts';
+import { beginEvents, writeEvents } from '../../server/http/http-reply.ts';
+import type { HttpCall } from '../../server/http/route.ts';
 import type { Caller } from '../../server/identity/caller.ts';
 import { idOf, type StoreStamps } from '../../server/records/record-kind.ts';
 import { StoreError, type StoreReader } from '../../server/store/store.ts';
@@ -24,7 +24,7 @@ export function eventsRoute<R extends StoreStamps>(store: StoreReader<R>, option
     method: 'GET',
     path: options.path,
     needs: options.needs,
-    lasts: () => 'stream',
+    longRequest: () => 'stream',
     async run(call) {
       await stream(store, options.sees?.(call.caller) ?? (() => true), call);
       return 'streamed';

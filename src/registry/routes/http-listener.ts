@@ -1,15 +1,14 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { SmsTrail } from '../../server/audit/sms-trail.ts';
-import { type AdmittedRequest, type CallerLimits, endWith, type Lasting } from '../../server/http/caller-limits.ts';
+import { type AdmittedRequest, type CallerLimits, endWith, type LongRequest } from '../../server/http/caller-limits.ts';
 import { peerOf } from '../../server/http/connections.ts';
-import type { HeldBytes } from '../../server/http/held-bytes.ts';
-import { GONE, type HttpCall, utf8Text } from '../../server/http/http-call.ts';
+import type { HeldBytes } from '../../server/http/http-reply.ts';
 import { type HttpReply, writeReply } from '../../server/http/http-reply.ts';
+import type { RouteDoc } from '../../server/http/openapi.ts';
 import { checkedUrl, crossOriginHeaders, type OriginPolicy } from '../../server/http/origin-check.ts';
 import type { PeerGate } from '../../server/http/peer-gate.ts';
 import { HttpProblem, problemOf } from '../../server/http/problem.ts';
-import type { RouteDoc } from '../../server/http/route-doc.ts';
-import { RouteTable } from '../../server/http/route-table.ts';
+import { GONE, type HttpCall, RouteTable, utf8Text } from '../../server/http/route.ts';
 import {
   type Access,
   type AuthFailure,
@@ -33,7 +32,7 @@ export interface Route extends Need {
   /** It is no GET because of what it carries: it changes nothing, and the trail has no line of it. @default false */
   readonly isQuestion?: true;
   /** Whether this request keeps its connection. @default null: it does not */
-  readonly lasts?: (headers: IncomingHttpHeaders) => Lasting | null;
+  readonly longRequest?: (headers: IncomingHttpHeaders) => LongRequest | null;
   /** For the description of the interface. @default it is not in there */
   readonly doc?: RouteDoc;
   /** `streamed`: the route has answered by itself. */
@@ -83,7 +82,7 @@ function credentialsOf({ method, headers }: IncomingMessage, { scheme }: OriginP
 
 /** Whether the request is one too many of those whom nobody knows; then its connection is gone. */
 function isFlood(req: IncomingMessage, who: Identity | AuthFailure, { gate, metrics }: HttpListenerOptions): boolean {
-  if (typeof who !== 'string' || gate.mayAsk(peerOf(req.socket))) return false;
+  if (typeof who !== 'string' || gate.mayRequest(peerOf(req.socket))) return false;
   metrics.shed.add(1, { protocol: 'http', reason: 'flooding' });
   req.socket.destroy();
   return true;
@@ -118,7 +117,7 @@ async function serve(
     caller = Caller.request(req, 'http', label, typeof who === 'string' ? null : who);
     const identity = admitted(who, route, params, options);
     const limited = route.needs === 'anybody' ? null : (identity?.name ?? null);
-    const request = options.callers.admit(limited, req.socket, route.lasts?.(req.headers) ?? null);
+    const request = options.callers.admit(limited, req.socket, route.longRequest?.(req.headers) ?? null);
     endWith(res, request);
     const trace = parseTraceparent(req.headers.traceparent) === null ? null : (span?.context ?? null);
     const call = callOf(req, res, { url, params, identity, caller, trace, request }, options);

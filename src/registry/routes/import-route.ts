@@ -1,8 +1,8 @@
 import type { JsonValue } from '../../base/json.ts';
 import { parseToml, TomlTextError } from '../../config/document.ts';
-import { type HttpCall, parseBody, requireContentType } from '../../server/http/http-call.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { fieldError, HttpProblem, invalidRecord } from '../../server/http/problem.ts';
+import { type HttpCall, parseBody, requireContentType } from '../../server/http/route.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import type { ApplyResult } from '../../server/store/store.ts';
 import type { AuditedStore } from '../audit/audited-store.ts';

@@ -1,6 +1,6 @@
-import { beginEvents, writeEvents } from '../../server/http/event-stream.ts';
-import type { HttpCall } from '../../server/http/http-call.ts';
-import type { LiveTopics } from '../live-topics.ts';
+import { beginEvents, writeEvents } from '../../server/http/http-reply.ts';
+import type { HttpCall } from '../../server/http/route.ts';
+import type { LiveTopics } from '../console-state.ts';
 import type { Route } from './http-listener.ts';
 
 /** Changes close to each other are told together. */
@@ -14,7 +14,7 @@ export function liveRoute(topics: LiveTopics): Route {
     method: 'GET',
     path: '/admin/api/live',
     needs: 'view',
-    lasts: () => 'stream',
+    longRequest: () => 'stream',
     async run(call) {
       await follow(topics, call);
       return 'streamed';

@@ -1,5 +1,5 @@
-import { identityOf } from '../../server/http/http-call.ts';
 import { jsonReply } from '../../server/http/http-reply.ts';
+import { identityOf } from '../../server/http/route.ts';
 import { permissionsOf } from '../../server/identity/identity.ts';
 import type { NamedTokens } from '../../server/identity/named-tokens.ts';
 import type { Route } from './http-listener.ts';

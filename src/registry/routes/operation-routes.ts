@@ -1,11 +1,11 @@
-import type { HttpCall } from '../../server/http/http-call.ts';
 import { jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
-import type { ServingState } from '../../server/http/serving-state.ts';
+import type { HttpCall } from '../../server/http/route.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
 import type { StoreStamps } from '../../server/records/record-kind.ts';
 import type { DirectoryResult } from '../../server/store/directory/directory.ts';
 import type { StoreReader } from '../../server/store/store.ts';
+import type { ServingState } from '../grpc/health-service.ts';
 import type { NodeReports } from '../node-reports.ts';
 import type { DirectoryReloader } from '../reload.ts';
 import type { SmsGauges, SmsMetrics } from '../sms-metrics.ts';

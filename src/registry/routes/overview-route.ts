@@ -1,14 +1,12 @@
 import type { ApprovalQueue } from '../../agent/approvals/service.ts';
 import { version } from '../../base/version.ts';
 import { jsonReply } from '../../server/http/http-reply.ts';
-import { sharedAnswer } from '../../server/http/shared-answer.ts';
 import type { Caller } from '../../server/identity/caller.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
 import type { StoreReader } from '../../server/store/store.ts';
 import type { OverviewJson, ServerErrorJson } from '../console-api.ts';
-import type { ConsoleState } from '../console-state.ts';
+import { type ConsoleState, healthCounts, sharedAnswer, worstHealth } from '../console-state.ts';
 import type { NodeReports } from '../node-reports.ts';
-import { healthCounts, worstHealth } from '../server-health.ts';
 import type { Route } from './http-listener.ts';
 
 export interface OverviewDeps {

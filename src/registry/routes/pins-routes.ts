@@ -1,9 +1,8 @@
 import { hashDefinition, readDefinition } from '../../agent/policy/definition-hash.ts';
 import { canonicalJson, isJsonObject, type JsonObject } from '../../base/json.ts';
-import { type HttpCall, jsonBody } from '../../server/http/http-call.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
-import { etag, writeCondition } from '../../server/http/preconditions.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
+import { etag, type HttpCall, jsonBody, writeCondition } from '../../server/http/route.ts';
 import type { Caller } from '../../server/identity/caller.ts';
 import { MAX_PINNED_DEFINITION_BYTES, type PinnedDefinition, pinId } from '../../server/records/pin.ts';
 import type { McpServerRecord } from '../../server/records/server.ts';

@@ -1,7 +1,6 @@
-import { type HttpCall, jsonBody } from '../../server/http/http-call.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
-import { etag, writeCondition } from '../../server/http/preconditions.ts';
 import { fieldError, HttpProblem } from '../../server/http/problem.ts';
+import { etag, type HttpCall, jsonBody, writeCondition } from '../../server/http/route.ts';
 import type { Caller } from '../../server/identity/caller.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import { recordLimits } from '../../server/records/field-rules.ts';

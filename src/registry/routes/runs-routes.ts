@@ -1,7 +1,7 @@
 import type { SmsTrail } from '../../server/audit/sms-trail.ts';
-import { type HttpCall, identityOf } from '../../server/http/http-call.ts';
 import { jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
+import { type HttpCall, identityOf } from '../../server/http/route.ts';
 import { mayName } from '../../server/identity/identity.ts';
 import { runStatuses } from '../../server/records/run.ts';
 import type { RunJson, RunsJson } from '../console-api.ts';

@@ -1,8 +1,7 @@
 import { isJsonObject, type JsonObject } from '../../base/json.ts';
-import { type HttpCall, jsonBody } from '../../server/http/http-call.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
-import { etag, type WriteCondition, writeCondition } from '../../server/http/preconditions.ts';
 import { fieldError, HttpProblem } from '../../server/http/problem.ts';
+import { etag, type HttpCall, jsonBody, type WriteCondition, writeCondition } from '../../server/http/route.ts';
 import type { Caller } from '../../server/identity/caller.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import { isServerId, recordLimits } from '../../server/records/field-rules.ts';

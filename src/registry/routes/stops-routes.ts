@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { appliesToNode } from '../../agent/policy/stops.ts';
-import { type HttpCall, identityOf, jsonBody } from '../../server/http/http-call.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
+import { type HttpCall, identityOf, jsonBody } from '../../server/http/route.ts';
 import { type Identity, mayName, refusal } from '../../server/identity/identity.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import { ALL_NAMESPACES } from '../../server/records/permissions.ts';

@@ -1,4 +1,4 @@
-import { identityOf } from '../../server/http/http-call.ts';
+import { identityOf } from '../../server/http/route.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import type { TaskRequests } from '../../server/routes/task-requests.ts';
 import { taskRoutes } from '../../server/routes/task-routes.ts';

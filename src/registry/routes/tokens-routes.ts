@@ -1,8 +1,8 @@
 import type { ApprovalQueue } from '../../agent/approvals/service.ts';
 import type { JsonObject } from '../../base/json.ts';
-import { type HttpCall, identityOf, jsonBody } from '../../server/http/http-call.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
+import { type HttpCall, identityOf, jsonBody } from '../../server/http/route.ts';
 import { type Identity, issueRefusal, mayName } from '../../server/identity/identity.ts';
 import { isInstallation, type NamedTokens, tokenJson } from '../../server/identity/named-tokens.ts';
 import { digestOf, newTokenText } from '../../server/identity/token-text.ts';

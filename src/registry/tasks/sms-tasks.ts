@@ -16,10 +16,10 @@ import {
   type NamedTask,
   type Task,
   type TaskBook,
+  TaskError,
   unknownRevision,
   unknownTask,
 } from '../../server/tasks/task-book.ts';
-import { TaskError } from '../../server/tasks/task-error.ts';
 import type { AuditedStore } from '../audit/audited-store.ts';
 
 export interface SmsTasksDeps {

@@ -1,22 +1,21 @@
 /**
- * What one caller may use of an HTTP listener: requests in flight, streams, uploads. The same for a registry and a node.
+ * Limits of one caller of an HTTP listener: requests in flight, streams, uploads. Registry and node use the same.
  *
  * A long request (a stream, a request that waits for a run, a body above 64 KiB, or one that takes longer than a second)
- * keeps its connection. Long requests together, and those of each peer address, leave `reserved_connections` free: a
- * probe or a short request finds a connection that is idle or soon will be. Connections over a Unix socket are not
- * limited, so they are not counted. Bodies count as far as they were received, not as far as they were announced, and
- * must come at a minimum rate. A body that is larger than the share of its caller is refused when another caller, within
- * its share, needs the room.
+ * occupies its connection. Long requests in total, and those of each peer address, leave `reserved_connections` free, so
+ * that probes and short requests always find a connection. Connections over a Unix socket are not limited or counted.
+ * Bodies count by received bytes, not by content-length, and must arrive at a minimum rate. A body that is larger than the
+ * share of its caller is rejected when another caller within its share needs the room.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpLimits } from '../../config/limits.ts';
 import type { PeerSocket } from './connections.ts';
 import { HttpProblem } from './problem.ts';
 
-/** Why a request keeps its connection: `stream` until the client leaves, `wait` until a run has ended. */
-export type Lasting = 'stream' | 'wait';
+/** Why a request occupies its connection: `stream` until the client disconnects, `wait` until a run has ended. */
+export type LongRequest = 'stream' | 'wait';
 
-/** Which bound a request met: a label of the metric. */
+/** The exceeded limit: a label of the metric. */
 export type ShedReason = Shortage | 'slow_upload';
 type Shortage = 'requests' | 'streams' | 'uploads' | 'connections';
 
@@ -32,11 +31,11 @@ export interface AdmittedRequest {
   end(): void;
 }
 
-/** A smaller body comes with its request: it needs no slot, and its bytes are not counted. */
+/** Smaller bodies arrive with their request: they need no slot and are not counted. */
 const SMALL_BODY_BYTES = 64 * 1024;
 const RATE_GRACE_MS = 5_000;
 const RATE_CHECK_MS = 1_000;
-/** The part of all received bytes that one caller with several uploads may have. */
+/** A caller with several uploads may hold this fraction of `max_upload_bytes`. */
 const CALLER_SHARE = 4;
 const headers = { 'retry-after': '1' };
 const nothing = () => {};
@@ -72,8 +71,8 @@ export class CallerLimits {
     this.#long = new Slots(unreserved(limits.max_connections), unreserved(limits.max_connections_per_peer));
   }
 
-  /** `caller` null: the route is for anybody, and only its body is limited, per peer. @throws HttpProblem 429 */
-  admit(caller: string | null, { remoteAddress: peer }: PeerSocket, lasting: Lasting | null): AdmittedRequest {
+  /** `caller` null: the route has no authentication, and only its body is limited, per peer. @throws HttpProblem 429 */
+  admit(caller: string | null, { remoteAddress: peer }: PeerSocket, long: LongRequest | null): AdmittedRequest {
     const taken: (() => void)[] = [];
     const end = () => {
       for (const release of taken.splice(0)) release();
@@ -86,8 +85,8 @@ export class CallerLimits {
     };
     const takeLong = () => (peer === undefined ? nothing : take(this.#long, peer, 'connections'));
     if (caller !== null) taken.push(take(this.#requests, caller, 'requests'));
-    if (caller !== null && lasting === 'stream') taken.push(take(this.#streams, caller, 'streams'));
-    if (lasting !== null) taken.push(takeLong());
+    if (caller !== null && long === 'stream') taken.push(take(this.#streams, caller, 'streams'));
+    if (long !== null) taken.push(takeLong());
     return {
       end,
       body: async (request, maxBytes) => {
@@ -98,7 +97,7 @@ export class CallerLimits {
         const slot = isSmall ? nothing : take(this.#uploads, key, 'uploads');
         let connection = nothing;
         const becomeLong = () => {
-          if (lasting === null && connection === nothing) connection = takeLong();
+          if (long === null && connection === nothing) connection = takeLong();
         };
         try {
           if (!isSmall) becomeLong();
@@ -111,7 +110,7 @@ export class CallerLimits {
     };
   }
 
-  /** `caller` null: the bytes are not counted. `isLate` is called while the body is not complete, from the first check on. */
+  /** `caller` null: the bytes are not counted. `isLate` is called at each rate check while the body is incomplete. */
   #receive(request: IncomingMessage, maxBytes: number, caller: string | null, isLate: () => void): Promise<Uint8Array> {
     const { upload_bytes_per_second: rate } = this.#limits;
     const startedAt = performance.now();
@@ -157,7 +156,7 @@ export class CallerLimits {
     });
   }
 
-  /** Counts received bytes. False: there is no room for them. */
+  /** Counts received bytes. False: a limit is exceeded. */
   #hold(upload: Upload, bytes: number): boolean {
     const { max_upload_bytes: max } = this.#limits;
     const ofCaller = (this.#bytes.get(upload.caller) ?? 0) + bytes;
@@ -166,12 +165,12 @@ export class CallerLimits {
     upload.bytes += bytes;
     const fits = this.#allBytes <= max;
     if (ofCaller <= max / CALLER_SHARE) return fits || this.#refuseOversized();
-    // The only body of its caller may be larger than the share, and the only one of all larger than the room.
+    // The only upload of a caller may exceed the share, and the only upload of all may exceed the limit.
     this.#oversized.add(upload);
     return ofCaller === upload.bytes && (fits || this.#allBytes === upload.bytes);
   }
 
-  /** Makes room for a caller that is within its share. False: no body is larger than that. */
+  /** Rejects the largest oversized upload to make room for a caller within its share. False: there is none. */
   #refuseOversized(): boolean {
     const [largest] = [...this.#oversized].sort((one, other) => other.bytes - one.bytes);
     if (largest === undefined) return false;
@@ -221,7 +220,7 @@ const tooLarge = (maxBytes: number) =>
     headers: { connection: 'close' },
   });
 
-/** Slots that are taken in all and by each key. */
+/** Counting semaphore with a limit in total and per key. */
 class Slots {
   readonly #max: number;
   readonly #maxPerKey: number;
@@ -233,7 +232,7 @@ class Slots {
     this.#maxPerKey = maxPerKey;
   }
 
-  /** Returns what releases the slot, or null: there is none. */
+  /** Returns the release function; null if no slot is free. */
   take(key: string): (() => void) | null {
     const taken = this.#byKey.get(key) ?? 0;
     if (this.#all >= this.#max || taken >= this.#maxPerKey) return null;
@@ -248,7 +247,7 @@ class Slots {
   }
 }
 
-/** The request is in flight until its answer was sent, or its connection is gone. */
+/** Ends the request when its response was sent or its connection closed. */
 export function endWith(res: ServerResponse, request: AdmittedRequest): void {
   if (res.closed || res.destroyed) request.end();
   else res.once('close', () => request.end());

@@ -1,12 +1,17 @@
+/**
+ * Connection table of one listener: limits connections in total and per peer, TLS handshakes in flight, and finds idle
+ * connections to close. An idle connection is closed when a new one needs its slot: idle connections cost a client
+ * nothing, so they must not keep other clients out. Unix sockets have no address, belong to one user, and are not counted.
+ */
 import type { Server, Socket } from 'node:net';
 import type { PeerGate } from './peer-gate.ts';
 
 export interface ConnectionLimits {
   readonly max: number;
   readonly maxPerPeer: number;
-  /** Null: everybody may come as often as they like. */
+  /** Null: no rate limit. */
   readonly gate: PeerGate | null;
-  /** Told of a connection that was refused. @default nobody */
+  /** Called for each rejected connection. */
   readonly onRefused?: () => void;
 }
 
@@ -17,34 +22,30 @@ interface Connection {
   isHandshaking: boolean;
 }
 
-/** TLS handshakes of one peer at a time: each holds up everybody else for as long as a signature takes. */
+/** Concurrent TLS handshakes per peer: each blocks the event loop for one signature. */
 const MAX_HANDSHAKES_PER_PEER = 32;
 
-/** The part of a socket that tells whose it is, also where TLS or HTTP/2 has wrapped it. */
+/** The address of a socket, also when TLS or HTTP/2 wraps it. */
 export type PeerSocket = Pick<Socket, 'remoteAddress' | 'remotePort'>;
 
-/** Whose limits a connection counts for. Sockets in the file system have no address, and belong to one user. */
+/** Key under which the limits count a connection. */
 export function peerOf(socket: Pick<Socket, 'remoteAddress'> | undefined): string {
   return socket?.remoteAddress ?? 'local';
 }
 
-/**
- * The connections of one listener. One that does nothing has to go when a further one comes and there is no room: idle
- * connections are free for whoever makes them, and must not keep others out.
- */
 export class Connections {
   readonly #limits: ConnectionLimits;
-  /** Those that were idle for longest come first. */
+  /** Ordered by idle time, longest first. */
   readonly #open = new Map<string, Connection>();
   readonly #perPeer = new Map<string, number>();
   readonly #handshakes = new Map<string, number>();
 
   constructor(limits: ConnectionLimits) {
     this.#limits = limits;
-    limits.gate?.onCutOff((peer) => this.#cutOff(peer));
+    limits.gate?.onBlock((peer) => this.#closeIdle(peer, Number.POSITIVE_INFINITY));
   }
 
-  /** Stands before a server that does not listen yet: whoever is refused costs it nothing. */
+  /** Wraps the connection listeners of a server that does not listen yet, so that a rejected connection costs nothing. */
   guard(server: Server, isSecure: boolean): void {
     const serve = server.listeners('connection');
     server.removeAllListeners('connection');
@@ -59,7 +60,7 @@ export class Connections {
     return this.#open.size;
   }
 
-  /** Takes a new connection in, or closes it. */
+  /** Registers a new connection, or destroys it and returns false. */
   #admit(socket: Socket, isHandshaking: boolean): boolean {
     const key = keyOf(socket);
     if (key === null) return true;
@@ -68,8 +69,8 @@ export class Connections {
     const admitted =
       (gate === null || gate.mayConnect(peer)) &&
       (!isHandshaking || (this.#handshakes.get(peer) ?? 0) < MAX_HANDSHAKES_PER_PEER) &&
-      ((this.#perPeer.get(peer) ?? 0) < maxPerPeer || this.#shed(peer)) &&
-      (this.#open.size < max || this.#shed(null));
+      ((this.#perPeer.get(peer) ?? 0) < maxPerPeer || this.#closeIdle(peer, 1) > 0) &&
+      (this.#open.size < max || this.#closeIdle(null, 1) > 0);
     if (!admitted) {
       onRefused();
       socket.destroy();
@@ -78,7 +79,7 @@ export class Connections {
     this.#open.set(key, { socket, peer, calls: 0, isHandshaking });
     count(this.#perPeer, peer, 1);
     if (isHandshaking) count(this.#handshakes, peer, 1);
-    socket.once('close', () => this.#forget(key, socket));
+    socket.once('close', () => this.#remove(key, socket));
     return true;
   }
 
@@ -89,12 +90,12 @@ export class Connections {
     count(this.#handshakes, connection.peer, -1);
   }
 
-  /** Calls under way on the connection. */
+  /** Calls in flight on the connection. */
   callsOn(socket: PeerSocket): number {
     return this.#open.get(keyOf(socket) ?? '')?.calls ?? 0;
   }
 
-  /** A call begins on the connection; the returned function ends it. */
+  /** Marks a call as begun on the connection; the returned function ends it. */
   busy(socket: PeerSocket): () => void {
     const key = keyOf(socket);
     const connection = key === null ? undefined : this.#open.get(key);
@@ -111,25 +112,20 @@ export class Connections {
     };
   }
 
-  #shed(peer: string | null): boolean {
-    for (const [key, { socket, calls, peer: its }] of this.#open) {
-      if (calls > 0 || (peer !== null && its !== peer)) continue;
-      this.#forget(key, socket);
-      socket.destroy();
-      return true;
+  /** Closes connections without calls, of one peer or of all, those idle for longest first. Returns how many. */
+  #closeIdle(peer: string | null, max: number): number {
+    let closed = 0;
+    for (const [key, connection] of this.#open) {
+      if (closed >= max) break;
+      if (connection.calls > 0 || (peer !== null && connection.peer !== peer)) continue;
+      this.#remove(key, connection.socket);
+      connection.socket.destroy();
+      closed += 1;
     }
-    return false;
+    return closed;
   }
 
-  #cutOff(peer: string): void {
-    for (const [key, { socket, calls, peer: its }] of this.#open) {
-      if (calls > 0 || its !== peer) continue;
-      this.#forget(key, socket);
-      socket.destroy();
-    }
-  }
-
-  #forget(key: string, socket: Socket): void {
+  #remove(key: string, socket: Socket): void {
     const connection = this.#open.get(key);
     if (connection?.socket !== socket) return;
     this.#open.delete(key);

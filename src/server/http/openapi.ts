@@ -2,7 +2,6 @@ import { z } from 'zod';
 import type { JsonObject } from '../../base/json.ts';
 import { version } from '../../base/version.ts';
 import type { Need } from '../identity/identity.ts';
-import type { RouteDoc } from './route-doc.ts';
 
 interface DescribedRoute {
   readonly method: string;
@@ -11,7 +10,7 @@ interface DescribedRoute {
   readonly doc: RouteDoc;
 }
 
-/** Routes in OpenAPI 3.1, from the same schemas that check and write what they say. */
+/** OpenAPI 3.1 document of routes, generated from the schemas that validate their bodies. */
 export function openApiDocument(
   about: { readonly title: string; readonly description: string },
   routes: readonly DescribedRoute[],
@@ -56,4 +55,16 @@ function operationOf({ path, needs, doc }: DescribedRoute): JsonObject {
 function jsonSchema(schema: z.ZodType): JsonObject {
   const { $schema: _, ...rest } = z.toJSONSchema(schema) as JsonObject;
   return rest;
+}
+
+/** OpenAPI description of a route. */
+export interface RouteDoc {
+  readonly summary: string;
+  /** Descriptions of query parameters and headers, by name. */
+  readonly query?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: { readonly type: string; readonly schema?: z.ZodType };
+  readonly answers: Readonly<
+    Record<number, { readonly what: string; readonly type?: string; readonly schema?: z.ZodType }>
+  >;
 }

@@ -4,17 +4,17 @@ import { HttpProblem } from './problem.ts';
 
 export interface OriginPolicy {
   readonly scheme: 'http' | 'https';
-  /** Names under which this server may be called, beside `localhost` and plain addresses. */
+  /** Host names that requests may use, besides `localhost` and IP addresses. */
   readonly hosts: readonly string[];
-  /** Origins of web pages that may call it, beside its own. */
+  /** Origins of web pages that may call this server, besides its own origin. */
   readonly origins: readonly string[];
 }
 
 const hostShape = /^(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/i;
 
 /**
- * A web page can make its own name lead to this address (DNS rebinding), and then asks us with that name in Host. It
- * cannot do so with an address or a name that is ours.
+ * Why a Host header is rejected; null if it is allowed. Protects against DNS rebinding: a web page can point its own name
+ * at this address, but then its requests carry that name in Host.
  */
 export function hostProblem(host: string | undefined, policy: OriginPolicy): string | null {
   if (host === undefined || !hostShape.test(host)) return 'the Host header is missing or not a valid host';
@@ -29,17 +29,14 @@ const MAY_READ = 'etag, location';
 const METHODS = 'GET, POST, PUT, DELETE';
 const PREFLIGHT_VALID_S = 600;
 
-/**
- * What a browser must hear before a page of a listed origin may read an answer. A page sends its token itself, so
- * credentials of the browser are not asked for.
- */
+/** CORS headers for pages of a listed origin. Pages send their token themselves, so credentials are not allowed. */
 export function crossOriginHeaders(
   origin: string | undefined,
   policy: OriginPolicy,
   preflight: boolean,
 ): Readonly<Record<string, string>> {
   if (policy.origins.length === 0) return {};
-  // Also on answers to others: a cache must not hand one page what was said to another.
+  // On every response, so that caches keep responses to different origins apart.
   const vary = { vary: 'origin' };
   if (origin === undefined || !policy.origins.includes(origin)) return vary;
   const allowed = { ...vary, 'access-control-allow-origin': origin, 'access-control-expose-headers': MAY_READ };
@@ -52,7 +49,7 @@ export function crossOriginHeaders(
   };
 }
 
-/** Browsers say which page a request comes from; other programs say nothing. */
+/** Why an Origin header is rejected; null if it is allowed. Only browsers send the header. */
 export function originProblem(origin: string | undefined, host: string, policy: OriginPolicy): string | null {
   if (origin === undefined) return null;
   const own = URL.parse(`${policy.scheme}://${host}`)?.origin;
@@ -60,14 +57,14 @@ export function originProblem(origin: string | undefined, host: string, policy: 
   return 'cross-origin requests are not allowed; add the origin to http.allowed_origins';
 }
 
-/** URL of a request whose Host and Origin are allowed. @throws HttpProblem */
+/** Checks Host and Origin of a request and parses its URL. @throws HttpProblem */
 export function checkedUrl(req: IncomingMessage, policy: OriginPolicy): URL {
   const host = req.headers.host;
   const problem = hostProblem(host, policy);
   if (problem !== null) throw new HttpProblem(421, 'unknown-host', problem);
   const foreign = originProblem(req.headers.origin, host ?? '', policy);
   if (foreign !== null) throw new HttpProblem(403, 'foreign-origin', foreign);
-  // A path that starts with two slashes would otherwise be read as a host.
+  // A path that starts with two slashes would otherwise be parsed as a host.
   const url = (req.url ?? '').startsWith('/') ? URL.parse(`http://host${req.url}`) : null;
   if (url === null) throw new HttpProblem(400, 'invalid-url', 'the request target is not a path');
   return url;

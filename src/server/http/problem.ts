@@ -4,7 +4,7 @@ import type { RecordIssue } from '../records/record-kind.ts';
 import { knownSecrets } from '../secrets/redactor.ts';
 import { InvalidRecord } from '../store/record-write.ts';
 import { StoreError, type StoreErrorCode } from '../store/store.ts';
-import { TaskError, type TaskErrorCode } from '../tasks/task-error.ts';
+import { TaskError, type TaskErrorCode } from '../tasks/task-book.ts';
 import type { HttpReply } from './http-reply.ts';
 
 export interface FieldError {
@@ -12,7 +12,7 @@ export interface FieldError {
   readonly detail: string;
 }
 
-/** An answer that is an error, as RFC 9457 writes it. `kind` ends its type, which programs may rely on. */
+/** An HTTP error response in the form of RFC 9457. `kind` is the last part of its type, which clients may rely on. */
 export class HttpProblem extends Error {
   readonly status: number;
   readonly kind: string;
@@ -90,7 +90,7 @@ function queueProblem({ code, message }: QueueError): HttpProblem {
   return new HttpProblem(status, kind, message, { headers: { 'retry-after': RETRY_AFTER_S } });
 }
 
-/** Null: the error is not one that a client should read. */
+/** The problem for an error of the stores, queues and tasks. Null: the error is internal and must not be shown to clients. */
 export function problemOf(error: unknown): HttpProblem | null {
   if (error instanceof HttpProblem) return error;
   if (error instanceof StoreError) {

@@ -1,44 +1,44 @@
 import { X509Certificate } from 'node:crypto';
-import { statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
-import { errorText } from '../../base/error-text.ts';
+import { errorCode, errorText } from '../../base/error-text.ts';
 import type { ServiceLog } from '../log/service-log.ts';
-import type { TlsMaterial } from './bind.ts';
-import { readTls, type TlsFiles, tlsFlags } from './tls-files.ts';
+import { readSecretFile, SecretFileError } from '../secrets/secret-file.ts';
+import type { TlsMaterial } from './http-server.ts';
 
-/** How often the files are looked at; a look is two calls of stat. */
-export const LOOK_MS = 10_000;
+/** Interval at which the files are checked for changes, with two calls of stat. */
+export const CHECK_INTERVAL_MS = 10_000;
 const DAY_MS = 86_400_000;
-/** Before its end an operator is warned, once a day. */
-const WARNED_BEFORE_MS = 14 * DAY_MS;
+/** Time before the expiry in which the log warns once a day. */
+const WARN_BEFORE_MS = 14 * DAY_MS;
 
 /**
- * The certificate that a server presents: read at the start, and again when its files change or on request. A pair that
- * cannot be used (expired, unreadable, half renewed) does not replace the one in use.
+ * TLS certificate of a server: loaded at the start, and reloaded when its files change or on request. A pair that cannot be
+ * used (expired, unreadable, half renewed) does not replace the one in use.
  */
 export class ServedCertificate {
   readonly #files: TlsFiles;
-  readonly #words: TlsFiles;
+  readonly #optionNames: TlsFiles;
   readonly #log: ServiceLog;
   readonly #timer: NodeJS.Timeout;
   #tls: TlsMaterial;
   #expiresAtMs = 0;
-  #seen: string;
-  /** Why the files could not be used when they were last read; null: they were. */
+  #loadedState: string;
+  /** Why the last load failed; null if it succeeded. */
   #problem: string | null = null;
   #warnedAt = Number.NEGATIVE_INFINITY;
   /** Receives a renewed certificate. */
   onRenewed: (tls: TlsMaterial) => void = () => {};
 
   /** @throws Error that names the option and the file, also for an expired certificate */
-  constructor(files: TlsFiles, log: ServiceLog, words: TlsFiles = tlsFlags) {
+  constructor(files: TlsFiles, log: ServiceLog, optionNames: TlsFiles = tlsFlags) {
     this.#files = files;
-    this.#words = words;
+    this.#optionNames = optionNames;
     this.#log = log;
-    this.#seen = this.#state();
+    this.#loadedState = this.#fileState();
     this.#tls = this.#read();
     this.#warn();
-    this.#timer = setInterval(() => this.#look(), LOOK_MS).unref();
+    this.#timer = setInterval(() => this.#check(), CHECK_INTERVAL_MS).unref();
   }
 
   get tls(): TlsMaterial {
@@ -49,9 +49,9 @@ export class ServedCertificate {
     return this.#expiresAtMs;
   }
 
-  /** Reads the files again. @throws Error, and the certificate in use stays */
+  /** Reloads the files. @throws Error; the certificate in use stays */
   reload(): void {
-    this.#seen = this.#state();
+    this.#loadedState = this.#fileState();
     try {
       this.#tls = this.#read();
     } catch (error) {
@@ -68,24 +68,24 @@ export class ServedCertificate {
     clearInterval(this.#timer);
   }
 
-  #look(): void {
+  #check(): void {
     this.#warn();
     const known = this.#problem;
-    if (known === null && this.#state() === this.#seen) return;
+    if (known === null && this.#fileState() === this.#loadedState) return;
     try {
       this.reload();
       this.#log('info', 'certificate_reloaded', { file: this.#files.cert });
     } catch (error) {
-      // Read again at the next look: a renewal may write one file after the other, and then set who may read them.
+      // Retried at the next check: a renewal may write the files one after the other, and then set their permissions.
       const message = errorText(error);
       if (message !== known) this.#log('error', 'certificate_not_reloaded', { message, kept: true });
     }
   }
 
   #read(): TlsMaterial {
-    const { cert: option } = this.#words;
+    const { cert: option } = this.#optionNames;
     const { cert: file } = this.#files;
-    const tls = readTls(this.#files, this.#words);
+    const tls = readTls(this.#files, this.#optionNames);
     const expiresAtMs = expiryOf(tls, `${option}: ${file}`);
     if (expiresAtMs <= Date.now()) {
       throw new Error(`${option}: ${file} expired at ${new Date(expiresAtMs).toISOString()}: renew the certificate`);
@@ -96,15 +96,15 @@ export class ServedCertificate {
 
   #warn(): void {
     const now = Date.now();
-    if (this.#expiresAtMs - now > WARNED_BEFORE_MS || now - this.#warnedAt < DAY_MS) return;
+    if (this.#expiresAtMs - now > WARN_BEFORE_MS || now - this.#warnedAt < DAY_MS) return;
     this.#warnedAt = now;
     const expires_at = new Date(this.#expiresAtMs).toISOString();
     const days = Math.floor((this.#expiresAtMs - now) / DAY_MS);
     this.#log('warn', 'certificate_expires', { file: this.#files.cert, expires_at, days });
   }
 
-  /** Another one whenever a file was replaced or written. */
-  #state(): string {
+  /** Changes whenever a file is replaced or written. */
+  #fileState(): string {
     return [this.#files.cert, this.#files.key]
       .map((path) => {
         const stat = statSync(path, { throwIfNoEntry: false });
@@ -114,12 +114,37 @@ export class ServedCertificate {
   }
 }
 
-/** When the certificate ends. @throws Error for what is no certificate, or not the one of the key */
+/** Expiry of a certificate. @throws Error if it is not a certificate, or does not match the key */
 function expiryOf(tls: TlsMaterial, where: string): number {
   try {
     createSecureContext(tls);
     return Date.parse(new X509Certificate(tls.cert).validTo);
   } catch (error) {
     throw new Error(`${where}: not a certificate that belongs to its key (${errorText(error)})`);
+  }
+}
+
+export interface TlsFiles {
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** Option names of the two files, for error messages. */
+export const tlsFlags: TlsFiles = Object.freeze({ cert: '--tls-cert', key: '--tls-key' });
+
+/** Reads a certificate and its key. @throws Error that names the option and the file */
+function readTls(files: TlsFiles, optionNames: TlsFiles): TlsMaterial {
+  return {
+    cert: readTlsFile(optionNames.cert, files.cert, (path) => readFileSync(path, 'utf8')),
+    key: readTlsFile(optionNames.key, files.key, readSecretFile),
+  };
+}
+
+function readTlsFile(from: string, path: string, read: (path: string) => string): string {
+  try {
+    return read(path);
+  } catch (error) {
+    if (error instanceof SecretFileError) throw new Error(`${from}: ${error.message}`);
+    throw new Error(`${from}: ${path} cannot be read (${errorCode(error) ?? error})`);
   }
 }

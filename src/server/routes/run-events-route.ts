@@ -1,27 +1,27 @@
-import { writeEvents } from '../http/event-stream.ts';
+/**
+ * `GET /v1/…/runs/ID/events`: the events of a run as Server-Sent Events. Event ids increase over all attempts, so a client
+ * resumes with Last-Event-ID; a `gap` event reports that older events were evicted. Each reader has a bounded buffer; a
+ * reader that falls behind receives a `gap`. The stream ends when the run has ended and no event followed for one second.
+ */
+import { writeEvents } from '../http/http-reply.ts';
 import type { RunEvents, RunUpdate } from '../queue/run-events.ts';
 import type { SubmittedRuns } from '../queue/run-queue.ts';
 import { hasEnded, type RunRecord } from '../records/run.ts';
-import { found } from './found-run.ts';
-import { type FindRuns, type KeptRuns, RUN_PATH, type RunCall, type RunRoute } from './run-route.ts';
+import { RUN_PATH, type RunBackend, type RunBackends, type RunCall, type RunRoute, runOf } from './run-route.ts';
 
 const HEARTBEAT_MS = 15_000;
-const STILL_HERE = ': heartbeat\n\n';
-/** Events that wait for one reader; one that is slower is told of a gap. */
-const MAX_WAITING = 10_000;
-/** A run that ended, and of which nothing has come for so long, has told all that there is of it. */
+const HEARTBEAT = ': heartbeat\n\n';
+/** Buffered events per reader. */
+const MAX_BUFFERED = 10_000;
+/** Time without events after which the stream of an ended run is complete. */
 const LAST_EVENTS_MS = 1_000;
 
-/**
- * What happens in a run as Server-Sent Events: `output`, `log`, `model`, `tool`, `status`. Their ids rise over all
- * attempts; Last-Event-ID goes on after one, and `gap` says that some are not kept any more.
- */
-export function runEventsRoute(kept: FindRuns): RunRoute {
+export function runEventsRoute(backends: RunBackends): RunRoute {
   return {
     method: 'GET',
     path: `${RUN_PATH}/events`,
     needs: 'view',
-    lasts: () => 'stream',
+    longRequest: () => 'stream',
     doc: {
       summary: 'Streams the events of a run until the run ends',
       headers: { 'Last-Event-ID': 'resume after this event' },
@@ -33,32 +33,32 @@ export function runEventsRoute(kept: FindRuns): RunRoute {
       },
     },
     async run(call) {
-      await follow(kept(call.params.namespace), call);
+      await follow(backends(call.params.namespace), call);
       return 'streamed';
     },
   };
 }
 
-async function follow({ runs, events }: KeptRuns, call: RunCall): Promise<void> {
-  const run = await found(runs, call);
+async function follow({ runs, events }: RunBackend, call: RunCall): Promise<void> {
+  const run = await runOf(runs, call);
   const { response, signal } = call;
   const given = String(call.headers['last-event-id'] ?? '');
   let last = /^\d{1,15}$/.test(given) ? Number(given) : null;
   response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' });
   response.flushHeaders();
   for (;;) {
-    const ofRun = await events.follow(run.namespace, run.id, last);
-    const end = new SilentEnd(runs, run);
-    if (ofRun !== null) last = await tell(ofRun.events, last, call, end).finally(() => ofRun.close());
-    end.forget();
+    const source = await events.follow(run.namespace, run.id, last);
+    const end = new EndOfEvents(runs, run);
+    if (source !== null) last = await writeEventsAfter(source.events, last, call, end).finally(() => source.close());
+    end.close();
     if (signal.aborted || response.destroyed) break;
-    const change = changeOf(runs, run.id, signal);
+    const change = nextChange(runs, run.id, signal);
     const now = await runs.get(run.namespace, run.id);
     if (now === null || hasEnded(now.status)) {
       change.stop();
-      // Its events are not kept any more, or have no end, as those of one that never began: how it ended is known.
-      if (ofRun?.events.hasEnded !== true && now !== null) {
-        if (ofRun === null && last !== null) await writeEvents(response, 'event: gap\ndata: {}\n\n');
+      // The events were evicted or have no end (the run never started): emit the final status from the record.
+      if (source?.events.hasEnded !== true && now !== null) {
+        if (source === null && last !== null) await writeEvents(response, 'event: gap\ndata: {}\n\n');
         await writeEvents(
           response,
           `event: status\ndata: ${JSON.stringify({ status: now.status, exit: now.exit })}\n\n`,
@@ -66,28 +66,28 @@ async function follow({ runs, events }: KeptRuns, call: RunCall): Promise<void> 
       }
       break;
     }
-    if (!(await change.heard)) await writeEvents(response, STILL_HERE);
+    if (!(await change.woken)) await writeEvents(response, HEARTBEAT);
     change.stop();
   }
   response.end();
 }
 
-/** Events of a run from after `last`, as long as they are told here; the id of the last one that was sent. */
-async function tell(
-  ofRun: RunEvents,
+/** Writes the events after `last` until the source or the run ends. Returns the id of the last event written. */
+async function writeEventsAfter(
+  source: RunEvents,
   last: number | null,
   { response, signal }: Pick<RunCall, 'response' | 'signal'>,
-  end: SilentEnd,
+  end: EndOfEvents,
 ): Promise<number | null> {
-  const { events, isGap } = ofRun.since(last);
+  const { events, isGap } = source.since(last);
   const waiting: Exclude<RunUpdate, 'end' | 'gone'>[] = [...(isGap ? (['gap'] as const) : []), ...events];
   let wake = () => {};
   end.onReached = () => wake();
-  const stop = ofRun.listen((event) => {
-    end.heard();
+  const stop = source.listen((event) => {
+    end.onEvent();
     wake();
     if (event === 'end' || event === 'gone') return;
-    if (waiting.length < MAX_WAITING) waiting.push(event);
+    if (waiting.length < MAX_BUFFERED) waiting.push(event);
     else if (waiting.at(-1) !== 'gap') waiting.push('gap');
   });
   signal.addEventListener('abort', () => wake(), { once: true });
@@ -99,12 +99,12 @@ async function tell(
       else if (next !== undefined) {
         await writeEvents(response, `event: ${next.event}\nid: ${next.id}\ndata: ${next.data}\n\n`);
         sent = next.id;
-      } else if (ofRun.isOver || end.isReached) return sent;
+      } else if (source.isOver || end.isReached) return sent;
       else {
-        const heard = await silence((resolve) => {
+        const woken = await wokenBeforeHeartbeat((resolve) => {
           wake = resolve;
         });
-        if (!heard) await writeEvents(response, STILL_HERE);
+        if (!woken) await writeEvents(response, HEARTBEAT);
       }
     }
     return sent;
@@ -113,11 +113,11 @@ async function tell(
   }
 }
 
-/** When a run has ended and nothing more is told of it. */
-class SilentEnd {
+/** Detects that a run has ended and emits no more events. */
+class EndOfEvents {
   readonly #unsubscribe: () => void;
   #timer: NodeJS.Timeout | null = null;
-  #isForgotten = false;
+  #isClosed = false;
   isReached = false;
   onReached = () => {};
 
@@ -129,19 +129,19 @@ class SilentEnd {
     runs.get(namespace, id).then(begin, () => {});
   }
 
-  /** Something was told of it. */
-  heard(): void {
+  /** An event arrived: the quiet time starts again. */
+  onEvent(): void {
     this.#timer?.refresh();
   }
 
-  forget(): void {
+  close(): void {
     this.#unsubscribe();
     if (this.#timer !== null) clearTimeout(this.#timer);
-    this.#isForgotten = true;
+    this.#isClosed = true;
   }
 
   #begin(): void {
-    if (this.#isForgotten) return;
+    if (this.#isClosed) return;
     this.#timer ??= setTimeout(() => {
       this.isReached = true;
       this.onReached();
@@ -149,8 +149,8 @@ class SilentEnd {
   }
 }
 
-/** Whether something came before it was time for a heartbeat. */
-function silence(listen: (wake: () => void) => void): Promise<boolean> {
+/** Resolves true when woken, and false when a heartbeat is due. */
+function wokenBeforeHeartbeat(listen: (wake: () => void) => void): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => resolve(false), HEARTBEAT_MS);
     listen(() => {
@@ -160,10 +160,10 @@ function silence(listen: (wake: () => void) => void): Promise<boolean> {
   });
 }
 
-/** What happens to the run from now on: whether something does before it is time for a heartbeat. */
-function changeOf(runs: SubmittedRuns, run: string, signal: AbortSignal) {
+/** The next change of the run's record. */
+function nextChange(runs: SubmittedRuns, run: string, signal: AbortSignal) {
   let wake = () => {};
-  const heard = silence((resolve) => {
+  const woken = wokenBeforeHeartbeat((resolve) => {
     wake = resolve;
   });
   const unsubscribe = runs.onChange(({ id }) => {
@@ -174,5 +174,5 @@ function changeOf(runs: SubmittedRuns, run: string, signal: AbortSignal) {
     unsubscribe();
     wake();
   };
-  return { heard, stop };
+  return { woken, stop };
 }

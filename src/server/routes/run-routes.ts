@@ -5,14 +5,12 @@ import { HttpProblem } from '../http/problem.ts';
 import type { Caller } from '../identity/caller.ts';
 import { hasEnded, MAX_WAIT_S, type RunRecord, runPage, runRecord, runStatuses } from '../records/run.ts';
 import type { StopRecord } from '../records/stop.ts';
-import { AwaitedEnds } from './awaited-ends.ts';
-import { found, noSuchRun, resultReply } from './found-run.ts';
 import { runEventsRoute } from './run-events-route.ts';
-import { RUN_PATH, RUNS_PATH, type RunRoute } from './run-route.ts';
-import { retry, type SubmitDeps, submit, waitSeconds } from './submit-run.ts';
+import { noSuchRun, RUN_PATH, RUNS_PATH, type RunRoute, resultReply, runOf } from './run-route.ts';
+import { RunEnds, retry, type SubmitDeps, submit, waitSeconds } from './submit-run.ts';
 
 export interface RunRoutesDeps extends SubmitDeps {
-  /** A run that was parked has ended, and wants no answers of people any more. */
+  /** Withdraws the approvals and questions of a parked run that was cancelled. */
   readonly withdraw: (caller: Caller, namespace: string, run: string) => Promise<void>;
   /** The audit log; every read of a journal is an event. */
   readonly trail: Pick<SmsTrail, 'write'>;
@@ -26,9 +24,9 @@ const MAX_PAGE = 500;
 const BYTES = 'application/octet-stream';
 const problem = { what: 'a problem (RFC 9457)', type: 'application/problem+json' };
 
-/** Everything about runs over HTTP but their user streams: the same of a registry and of a node. */
+/** The HTTP API of runs without user streams, in the registry and in the node. */
 export function runRoutes(deps: RunRoutesDeps): RunRoute[] {
-  const { kept, withdraw, trail } = deps;
+  const { backends, withdraw, trail } = deps;
   const withReasons = async (runs: readonly RunRecord[]): Promise<RunRecord[]> => {
     const stops = await deps.stops?.();
     return runs.map((run) => {
@@ -37,13 +35,13 @@ export function runRoutes(deps: RunRoutesDeps): RunRoute[] {
     });
   };
   const withReason = async (run: RunRecord): Promise<RunRecord> => (await withReasons([run]))[0] ?? run;
-  const ends = new AwaitedEnds();
+  const ends = new RunEnds();
   return [
     {
       method: 'POST',
       path: SUBMIT_PATH,
       needs: 'submit',
-      lasts: ({ prefer }) => (waitSeconds(prefer) > 0 ? 'wait' : null),
+      longRequest: ({ prefer }) => (waitSeconds(prefer) > 0 ? 'wait' : null),
       doc: {
         summary: 'Submits a run; the request body is the input of the run',
         headers: {
@@ -79,7 +77,7 @@ export function runRoutes(deps: RunRoutesDeps): RunRoute[] {
         answers: { 200: { what: 'a page of runs', schema: runPage } },
       },
       run: async ({ params: { namespace = '' }, query }) => {
-        const { runs, cursor } = await kept(namespace).runs.list(namespace, filterOf(query));
+        const { runs, cursor } = await backends(namespace).runs.list(namespace, filterOf(query));
         return jsonReply(200, { runs: await withReasons(runs), cursor });
       },
     },
@@ -89,7 +87,7 @@ export function runRoutes(deps: RunRoutesDeps): RunRoute[] {
       needs: 'view',
       doc: { summary: 'Returns one run', answers: { 200: { what: 'the run', schema: runRecord }, 404: problem } },
       run: async (call) => {
-        const run = await withReason(await found(kept(call.params.namespace).runs, call));
+        const run = await withReason(await runOf(backends(call.params.namespace).runs, call));
         return jsonReply(200, run);
       },
     },
@@ -105,8 +103,8 @@ export function runRoutes(deps: RunRoutesDeps): RunRoute[] {
         },
       },
       run: async (call) => {
-        const { runs } = kept(call.params.namespace);
-        const run = await found(runs, call);
+        const { runs } = backends(call.params.namespace);
+        const run = await runOf(runs, call);
         const result = await runs.result(run.id);
         if (result === null && !hasEnded(run.status)) {
           throw new HttpProblem(
@@ -128,7 +126,7 @@ export function runRoutes(deps: RunRoutesDeps): RunRoute[] {
       },
       run: async ({ params, caller }) => {
         const { namespace = '', id = '' } = params;
-        const { runs } = kept(namespace);
+        const { runs } = backends(namespace);
         const before = await runs.get(namespace, id);
         const run = await runs.cancel(namespace, id);
         if (run === null) throw noSuchRun(id);
@@ -160,14 +158,14 @@ export function runRoutes(deps: RunRoutesDeps): RunRoute[] {
       run: async (call) => {
         const { namespace: run_namespace = '', id: run = '' } = call.params;
         trail.write({ event: 'sms.journal_read', ...call.caller, run, run_namespace });
-        const { runs, journals } = kept(run_namespace);
-        const { namespace, id } = await found(runs, call);
+        const { runs, journals } = backends(run_namespace);
+        const { namespace, id } = await runOf(runs, call);
         const body = await journals.read(namespace, id);
         if (body !== null) return { status: 200, headers: { 'content-type': 'application/jsonl' }, body };
         throw new HttpProblem(404, 'no-journal', 'the run has no journal: it has not started');
       },
     },
-    runEventsRoute(kept),
+    runEventsRoute(backends),
   ];
 }
 

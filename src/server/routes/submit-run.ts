@@ -3,17 +3,15 @@ import { type HttpReply, jsonReply } from '../http/http-reply.ts';
 import { HttpProblem } from '../http/problem.ts';
 import type { Identity } from '../identity/identity.ts';
 import type { ServiceLog } from '../log/service-log.ts';
-import { type NewRun, QueueError } from '../queue/run-queue.ts';
+import { type NewRun, QueueError, type SubmittedRuns } from '../queue/run-queue.ts';
 import { hasEnded, MAX_INPUT_BYTES, MAX_WAIT_S, type RunRecord } from '../records/run.ts';
 import { type TaskBook, unknownTask } from '../tasks/task-book.ts';
 import { traceparentOfRun } from '../telemetry/run-traceparent.ts';
 import type { Tracer } from '../telemetry/span.ts';
-import type { AwaitedEnds } from './awaited-ends.ts';
-import { found, resultReply } from './found-run.ts';
-import type { FindRuns, RunCall } from './run-route.ts';
+import { type RunBackends, type RunCall, resultReply, runOf } from './run-route.ts';
 
 export interface SubmitDeps {
-  readonly kept: FindRuns;
+  readonly backends: RunBackends;
   readonly tasks: Pick<TaskBook, 'find'>;
   readonly isEnding: () => boolean;
   /** Null: runs are not traced. */
@@ -22,23 +20,23 @@ export interface SubmitDeps {
 }
 
 const MAX_KEY_CHARS = 256;
-/** After the queue did not answer. */
+/** Retry-After if the queue did not answer. */
 const RETRY_AFTER_S = '5';
 
 /**
- * A new run of the live revision of a task, or the one that was submitted before with the same key. `shown` adds what the
- * record does not store: the stop that keeps the run in the queue.
+ * Submits a run of the live revision of a task, or returns the run that was submitted with the same key. `shown` adds what
+ * the record does not store: the stop that keeps the run in the queue.
  */
 export async function submit(
-  { kept, tasks, isEnding, tracer, log }: SubmitDeps,
-  ends: AwaitedEnds,
+  { backends, tasks, isEnding, tracer, log }: SubmitDeps,
+  ends: RunEnds,
   call: RunCall,
   shown: (run: RunRecord) => Promise<RunRecord>,
 ): Promise<HttpReply> {
   const { namespace = '', task: name = '' } = call.params;
   if (isEnding())
     throw new HttpProblem(503, 'shutting-down', 'the server is shutting down', { headers: { 'retry-after': '5' } });
-  const { runs } = kept(namespace);
+  const { runs } = backends(namespace);
   const task = await tasks.find({ namespace, name });
   if (task === null) throw unknownTask({ namespace, name });
   const key = idempotencyKey(call.headers['idempotency-key']);
@@ -46,7 +44,7 @@ export async function submit(
   const input = await call.bytes(MAX_INPUT_BYTES);
   const { revision, wasm, pool, retry: again } = task.live;
   const id = runId(call.identity, namespace, name, key);
-  // Listened to before there is such a run: its end cannot be missed, and nobody has to be asked whether it has come.
+  // Subscribed before the run exists, so that its end cannot be missed.
   const end = waitS === 0 ? null : ends.of(runs, id);
   const submitted = runs.submit({
     ...{ id, namespace, task: name, revision, wasm, pool, input },
@@ -55,7 +53,7 @@ export async function submit(
     maxAttempts: again.max_attempts,
   });
   const { run, created } = await submitted.catch((error: unknown) => {
-    end?.forget();
+    end?.cancel();
     throw submissionProblem(error, id, key);
   });
   if (created)
@@ -89,10 +87,10 @@ function submissionProblem(error: unknown, id: string, key: string | null): unkn
   return new HttpProblem(503, 'queue-unavailable', detail, { headers });
 }
 
-/** What has ended is run again, as a new run. */
-export async function retry({ kept, tracer }: SubmitDeps, call: RunCall): Promise<HttpReply> {
-  const { runs } = kept(call.params.namespace);
-  const run = await found(runs, call);
+/** Submits an ended run again, as a new run. */
+export async function retry({ backends, tracer }: SubmitDeps, call: RunCall): Promise<HttpReply> {
+  const { runs } = backends(call.params.namespace);
+  const run = await runOf(runs, call);
   if (!hasEnded(run.status))
     throw new HttpProblem(409, 'not-ended', `the run is ${run.status}; only ended runs can be retried`);
   const input = (await runs.input(run.id)) ?? new Uint8Array();
@@ -111,7 +109,7 @@ export async function retry({ kept, tracer }: SubmitDeps, call: RunCall): Promis
   return jsonReply(202, made, { location: `/v1/namespaces/${made.namespace}/runs/${made.id}` });
 }
 
-/** Made of who asks for what where there is a key, so that it is the same run however often that is sent. */
+/** With an Idempotency-Key the id is derived from caller, task and key, so that a repeated request names the same run. */
 function runId({ name, namespace }: Identity, ofRun: string, task: string, key: string | null): string {
   const id =
     key === null
@@ -130,4 +128,48 @@ function idempotencyKey(given: string | string[] | undefined): string | null {
 export function waitSeconds(prefer: string | string[] | undefined): number {
   const seconds = Number(/(?:^|[,;\s])wait=(\d{1,6})(?:$|[,;\s])/.exec(String(prefer ?? ''))?.[1] ?? 0);
   return Math.min(seconds, MAX_WAIT_S);
+}
+
+/** Waits for the ends of runs (`Prefer: wait`). All waiters share one listener per queue, because thousands may wait. */
+export class RunEnds {
+  readonly #waiters = new WeakMap<SubmittedRuns, Map<string, Set<() => void>>>();
+
+  /** Subscribes to the end of a run that may not exist yet. */
+  of(runs: SubmittedRuns, id: string): RunEnd {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const awaited = this.#listening(runs);
+    const others = awaited.get(id) ?? new Set();
+    awaited.set(id, others.add(resolve));
+    const cancel = () => {
+      others.delete(resolve);
+      if (others.size === 0) awaited.delete(id);
+    };
+    const reached = async (run: RunRecord, ms: number, signal: AbortSignal) => {
+      const timer = setTimeout(resolve, ms);
+      signal.addEventListener('abort', () => resolve(), { once: true });
+      if (hasEnded(run.status) || signal.aborted) resolve();
+      await promise;
+      clearTimeout(timer);
+      cancel();
+      return (await runs.get(run.namespace, run.id)) ?? run;
+    };
+    return { reached, cancel };
+  }
+
+  #listening(runs: SubmittedRuns): Map<string, Set<() => void>> {
+    const known = this.#waiters.get(runs);
+    if (known !== undefined) return known;
+    const awaited = new Map<string, Set<() => void>>();
+    this.#waiters.set(runs, awaited);
+    runs.onChange(({ id, status }) => {
+      if (hasEnded(status)) for (const over of awaited.get(id) ?? []) over();
+    });
+    return awaited;
+  }
+}
+
+export interface RunEnd {
+  /** Resolves with the run when it has ended, the time is over, or the signal aborts. */
+  reached(run: RunRecord, ms: number, signal: AbortSignal): Promise<RunRecord>;
+  cancel(): void;
 }

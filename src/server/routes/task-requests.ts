@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { z } from 'zod';
 import { parseJson } from '../../base/json.ts';
 import { limitSpecs } from '../../runtime/port/limits.ts';
 import type { Caller } from '../identity/caller.ts';
@@ -6,9 +7,14 @@ import { ALL_NAMESPACES } from '../records/permissions.ts';
 import { type TaskContent, type TaskRevision, taskId } from '../records/task.ts';
 import type { Admission } from '../tasks/admit-task.ts';
 import type { Blobs } from '../tasks/blobs.ts';
-import { type AppliedTask, type NamedTask, type TaskBook, unknownTask } from '../tasks/task-book.ts';
-import { TaskError } from '../tasks/task-error.ts';
-import { maskedRevision, type ShownTask, taskJson } from '../tasks/task-json.ts';
+import {
+  type AppliedTask,
+  type NamedTask,
+  type Task,
+  type TaskBook,
+  TaskError,
+  unknownTask,
+} from '../tasks/task-book.ts';
 
 export const TASKS_PATH = '/admin/api/tasks';
 export const TASK_PATH = `${TASKS_PATH}/{namespace}/{name}`;
@@ -17,11 +23,11 @@ export const BLOB_PATH = '/admin/api/blobs/{sha256}';
 export const MAX_TASK_BYTES = 1024 * 1024;
 export const MAX_BLOB_BYTES = limitSpecs.module_bytes.max;
 
-/** Modules are looked at one after the other; so many may wait. */
+/** Queued admissions. Modules are validated one at a time. */
 const MAX_ADMISSIONS = 32;
 const SHA256 = /^(?:sha256:)?([0-9a-f]{64})$/;
 
-/** Who sends a request. `namespace`: the only one of the caller, or `*`. */
+/** The caller of a request. `namespace` is the namespace of its token, or `*`. */
 export interface TaskCaller {
   readonly name: string;
   readonly namespace: string;
@@ -34,11 +40,11 @@ export interface TaskRequestsDeps {
   readonly tasks: TaskBook;
   readonly blobs: Blobs;
   readonly admission: Admission;
-  /** Why content is not kept here, whatever is in it; null: it is. @default it always is */
+  /** Why this server does not store the content; null if it does. @default always null */
   readonly refuse?: (content: TaskContent) => string | null;
 }
 
-/** What can be asked about tasks, over whatever protocol. Every method throws TaskError. */
+/** Task operations, independent of the protocol. Every method throws TaskError. */
 export class TaskRequests {
   readonly #deps: TaskRequestsDeps;
   #admitting: Promise<unknown> = Promise.resolve();
@@ -59,7 +65,7 @@ export class TaskRequests {
     return { ...taskJson(task), all: (await tasks.revisions(task)).map(maskedRevision) };
   }
 
-  /** `body`: a task file as JSON, whose module is named by its digest and was put before. */
+  /** `body` is a task file as JSON; its module is named by digest and was uploaded before. */
   async applyJson(
     named: NamedTask,
     body: Uint8Array,
@@ -96,7 +102,7 @@ export class TaskRequests {
     return { removed: named.name };
   }
 
-  /** Reads the whole body also if the module is stored: only a caller that has the bytes may use them by their digest. */
+  /** Reads the whole body even if the module is stored: only a caller that has the bytes may use them by digest. */
   async putBlob(
     sha256: string,
     caller: TaskCaller,
@@ -110,7 +116,7 @@ export class TaskRequests {
     return { sha256, bytes: bytes.byteLength };
   }
 
-  /** A module that a revision of a namespace of the caller has. */
+  /** The module of a revision in the caller's namespace. */
   async blob(sha256: string, caller: TaskCaller): Promise<Uint8Array> {
     const { tasks, blobs } = this.#deps;
     const isStored = SHA256.test(sha256) && blobs.has(sha256);
@@ -118,7 +124,7 @@ export class TaskRequests {
     throw new TaskError('no_module', 'there is no such module');
   }
 
-  /** A digest that is not the caller's to use is answered like one that is not stored. */
+  /** Whether the caller may use a digest. A denied digest is reported like one that is not stored. */
   async #mayUse(sha256: string, caller: TaskCaller): Promise<boolean> {
     const { tasks, blobs } = this.#deps;
     if (!blobs.has(sha256)) return false;
@@ -138,7 +144,7 @@ export class TaskRequests {
       return { bytes: await blobs.read(sha256), sha256 };
     };
     const admit = async () => {
-      // What reads modules is large, and most of what serves tasks never sees one.
+      // Loaded on first use: validating modules needs a large part of the runtime.
       const { admitTask } = await import('../tasks/admit-task.ts');
       return (await admitTask('task', given, module, admission)).content;
     };
@@ -152,3 +158,40 @@ export class TaskRequests {
     }
   }
 }
+
+const MASK = '********';
+
+/** JSON of a task in API responses. */
+export const shownTask = z.object({
+  namespace: z.string(),
+  name: z.string(),
+  live: z.int().meta({ description: 'the revision that new runs use' }),
+  revisions: z.int(),
+  wasm: z.string().meta({ description: 'sha256 of the module of the live revision' }),
+  digest: z.string().meta({ description: 'sha256 of the content of the live revision' }),
+  description: z.string(),
+  pool: z.string(),
+  from: z
+    .string()
+    .nullable()
+    .meta({ description: 'the file that defines the task; null if the task was applied through the API' }),
+  created_at_ms: z.int(),
+  created_by: z.string(),
+});
+export type ShownTask = z.infer<typeof shownTask>;
+
+export const shownTasks = z.object({ tasks: z.array(shownTask) });
+
+export function taskJson({ namespace, name, live, revisions, fromFile }: Task): ShownTask {
+  const { revision, wasm, digest, description, pool, created_at_ms, created_by } = live;
+  return {
+    ...{ namespace, name, live: revision, revisions, wasm, digest, description, pool },
+    ...{ from: fromFile, created_at_ms, created_by },
+  };
+}
+
+/** Shows the names of environment variables and masks their values, which may be secrets. */
+export const maskedRevision = (revision: TaskRevision): TaskRevision => ({
+  ...revision,
+  env: Object.fromEntries(Object.keys(revision.env).map((name) => [name, MASK])),
+});

@@ -1,21 +1,22 @@
 import { taskRecordSchema } from '../../config/task-document.ts';
-import type { RouteDoc } from '../http/route-doc.ts';
+import type { RouteDoc } from '../http/openapi.ts';
 import type { Caller } from '../identity/caller.ts';
 import type { NamedTask } from '../tasks/task-book.ts';
-import { shownTask, shownTasks } from '../tasks/task-json.ts';
 import {
   BLOB_PATH,
   MAX_BLOB_BYTES,
   MAX_TASK_BYTES,
   onlyNamespaceOf,
   PROMOTE_PATH,
+  shownTask,
+  shownTasks,
   TASK_PATH,
   TASKS_PATH,
   type TaskCaller,
   type TaskRequests,
 } from './task-requests.ts';
 
-/** One request, as a registry and a node both have it. */
+/** Context of one request about tasks, in the registry and in the node. */
 export interface TaskCall {
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
@@ -34,7 +35,7 @@ export interface TaskReply {
 
 export interface TaskRoute {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** Its variable parts are `{name}`; whoever serves it checks `{namespace}` against the caller's. */
+  /** Path parameters are written `{name}`; the listener checks `{namespace}` against the caller. */
   readonly path: string;
   readonly access: 'read' | 'change';
   readonly doc: RouteDoc;
@@ -44,7 +45,7 @@ export interface TaskRoute {
 const problem = { what: 'a problem (RFC 9457)', type: 'application/problem+json' };
 const WASM = 'application/wasm';
 
-/** Tasks and their modules over HTTP: the same of a registry and of a node. */
+/** The HTTP API of tasks and modules, in the registry and in the node. */
 export function taskRoutes(requests: TaskRequests): TaskRoute[] {
   return [
     {

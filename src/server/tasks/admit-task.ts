@@ -7,19 +7,18 @@ import { DEFAULT_NAMESPACE } from '../../runtime/port/policy-layers.ts';
 import { prepare } from '../../runtime/wasm/prepare.ts';
 import { usesRelaxedSimd } from '../../runtime/wasm/relaxed-simd.ts';
 import { DEFAULT_CONCURRENCY, DEFAULT_MAX_ATTEMPTS, DEFAULT_POOL, type TaskContent } from '../records/task.ts';
-import { TaskError } from './task-error.ts';
+import { TaskError } from './task-book.ts';
 
 export interface Admission {
   /** Names of the models that there are; null: each node has its own. */
   readonly backends: ReadonlySet<string> | null;
   readonly componentCache: string | null;
-  /** The only pool whose runs are taken here: nobody else would run what is submitted; null: any. */
+  /** The only pool that this node serves; null: any. */
   readonly pool: string | null;
 }
 
 /**
- * What a task's file or request comes to, once nothing about it is wrong: its keys, its policy, its backend, and its
- * module, which is loaded as a run would load it.
+ * Validates a task file or request: its keys, policy, placement, and its module, which is prepared as a run would prepare it.
  * @throws TaskError
  */
 export async function admitTask(
@@ -56,7 +55,7 @@ export async function admitTask(
   return { content: contentOf(document, sha256), bytes };
 }
 
-/** Why runs of a task would not be run here; null: they would. */
+/** Why this node cannot run a task; null if it can. */
 export function placementProblem(
   { backend, pool: wanted }: Pick<TaskContent, 'backend' | 'pool'>,
   { backends, pool }: Pick<Admission, 'backends' | 'pool'>,

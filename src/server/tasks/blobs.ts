@@ -4,31 +4,31 @@ import { type FileHandle, open, readFile, rename, rm, utimes, writeFile } from '
 import { join } from 'node:path';
 import { errorCode, errorText } from '../../base/error-text.ts';
 import { isNamespace } from '../records/permissions.ts';
-import { TaskError } from './task-error.ts';
+import { TaskError } from './task-book.ts';
 
 const PRIVATE_DIRECTORY = 0o700;
 const PRIVATE_FILE = 0o600;
 const BLOB_FILE = /^([0-9a-f]{64})\.wasm$/;
 const PARTIAL_FILE = /\.partial$/;
-/** An empty file: the namespace in its name has uploaded the module. */
+/** An empty marker file: the namespace in its name has uploaded the module. */
 const UPLOAD_FILE = /^[0-9a-f]{64}\.[a-z0-9-]+\.upload$/;
-/** One message of what streams it. */
+/** Chunk size of module streams. */
 const STREAM_BYTES = 256 * 1024;
 const SHA256 = /^[0-9a-f]{64}$/;
 
 export interface StoredBlob {
   readonly sha256: string;
   readonly bytes: number;
-  /** When it was last put. */
+  /** Time of the last upload. */
   readonly putAtMs: number;
 }
 
-/** Modules by their sha256. What is read is what was stored, or nothing. */
+/** Content-addressed store of modules in a directory. Reads verify the digest; writes are atomic and durable. */
 export class Blobs {
   readonly #directory: string;
   readonly #maxBytes: number;
 
-  /** `maxBytes`: of all of them together. */
+  /** `maxBytes` limits the total size. */
   constructor(directory: string, maxBytes = Number.POSITIVE_INFINITY) {
     this.#directory = directory;
     this.#maxBytes = maxBytes;
@@ -39,8 +39,8 @@ export class Blobs {
   }
 
   /**
-   * On the disk when it resolves. Returns the digest. `uploadedBy`: the namespace whose caller sent the bytes, and may
-   * from now on use the module by its digest; null: none. @throws TaskError
+   * Stores a module durably and returns its digest. `uploadedBy` is the namespace of the uploading caller, which may use
+   * the module by its digest from then on. @throws TaskError
    */
   async put(bytes: Uint8Array, uploadedBy: string | null = null): Promise<string> {
     const sha256 = hash('sha256', bytes);
@@ -62,21 +62,21 @@ export class Blobs {
     return sha256;
   }
 
-  /** Whether a caller of the namespace has sent these bytes. */
+  /** Whether a caller of the namespace has uploaded the module. */
   isUploadedBy(namespace: string, sha256: string): boolean {
     return existsSync(this.#uploadPath(sha256, namespace));
   }
 
-  /** @throws if it is not there, or is not what it was */
+  /** @throws Error if the module is missing or damaged */
   async read(sha256: string): Promise<Uint8Array> {
     const path = this.#path(sha256);
-    // An error of reading, unlike one of opening, does not name the file.
+    // Read errors, unlike open errors, do not name the file.
     const bytes = await readFile(path).catch((error: Error) => Promise.reject(Object.assign(error, { path })));
     if (hash('sha256', bytes) === sha256) return bytes;
     throw new Error(`${path} is damaged: its sha256 does not match its name; remove it and apply the task again`);
   }
 
-  /** As it is on the disk, for who compares the digest; null: it is not there. */
+  /** Streams the bytes without verification: the receiver compares the digest. Null: not stored. */
   stream(sha256: string): AsyncIterable<Buffer> | null {
     if (!SHA256.test(sha256) || !this.has(sha256)) return null;
     return createReadStream(this.#path(sha256), { highWaterMark: STREAM_BYTES });
@@ -94,7 +94,7 @@ export class Blobs {
     }));
   }
 
-  /** What a process that was killed had begun to write, and uploads whose task did not follow in time. */
+  /** Removes partial files of killed processes, and upload markers that no task used in time. */
   removeStale(olderThanMs: number): void {
     for (const { name, putAtMs } of [...this.#files(PARTIAL_FILE), ...this.#files(UPLOAD_FILE)]) {
       if (putAtMs < olderThanMs) rmSync(join(this.#directory, name), { force: true });
@@ -122,7 +122,7 @@ export class Blobs {
     await utimes(this.#path(sha256), now, now);
   }
 
-  /** Others see all of it or nothing, also after the machine went down. */
+  /** Atomic and durable: write, fsync, rename, fsync of the directory. */
   async #write(path: string, bytes: Uint8Array): Promise<void> {
     mkdirSync(this.#directory, { recursive: true, mode: PRIVATE_DIRECTORY });
     const partial = `${path}.${randomUUID()}.partial`;

@@ -1,18 +1,17 @@
 import type { Caller } from '../identity/caller.ts';
 import { type TaskContent, type TaskRevision, taskId } from '../records/task.ts';
-import { TaskError } from './task-error.ts';
 
 export type NamedTask = Pick<TaskContent, 'namespace' | 'name'>;
 
-/** A task as it stands: its live revision and how many there are. */
+/** A task with its live revision and its number of revisions. */
 export interface Task {
   readonly namespace: string;
   readonly name: string;
   readonly live: TaskRevision;
   readonly revisions: number;
-  /** The file that it comes from; null: it was applied. */
+  /** The file that defines the task; null if it was applied through the API. */
   readonly fromFile: string | null;
-  /** Of what the file last said, whatever is live now. */
+  /** Digest of the last content of the file, which may differ from the live revision. */
   readonly fileDigest: string | null;
 }
 
@@ -21,20 +20,20 @@ export interface AppliedTask {
   readonly outcome: 'created' | 'updated' | 'unchanged';
 }
 
-/** Where tasks are kept: all their revisions, and which of them is live. A revision never changes. */
+/** Store of tasks: their immutable revisions, and which one is live. */
 export interface TaskBook {
-  /** `namespace` null: of all. */
+  /** `namespace` null: all namespaces. */
   list(namespace: string | null): readonly Task[] | Promise<readonly Task[]>;
   find(named: NamedTask): Task | null | Promise<Task | null>;
-  /** The newest first. */
+  /** Newest first. */
   revisions(named: NamedTask): readonly TaskRevision[] | Promise<readonly TaskRevision[]>;
   /** Whether a revision that is retained has this module. `namespace` null: of any namespace. */
   hasModule(namespace: string | null, sha256: string): boolean | Promise<boolean>;
-  /** Content that was there before gets its old number back: what was applied is live. */
+  /** Makes the content live. Content that equals a retained revision reuses its number. */
   apply(content: TaskContent, by: string, fromFile: string | null, caller: Caller): AppliedTask | Promise<AppliedTask>;
   /** Makes a revision the live one. @throws TaskError */
   promote(named: NamedTask, revision: number, caller: Caller): Task | Promise<Task>;
-  /** Nothing more of it can be submitted; its revisions stay for the runs that have them. @throws TaskError */
+  /** Rejects new runs of the task; its revisions remain for existing runs. @throws TaskError */
   remove(named: NamedTask, caller: Caller): void | Promise<void>;
 }
 
@@ -47,4 +46,21 @@ export function unknownRevision(named: NamedTask, revision: number): TaskError {
     'unknown',
     `${taskId(named)} has no revision ${revision}; list the revisions with spear tasks get`,
   );
+}
+
+/**
+ * `invalid`: the content is rejected. `unknown`: no such task or revision. `no_module`: no module with that digest.
+ * `elsewhere`: tasks are managed by another server. `busy`: too many requests in flight. Nothing was changed in any case.
+ */
+export type TaskErrorCode = 'invalid' | 'unknown' | 'no_module' | 'not_stored' | 'elsewhere' | 'busy';
+
+/** Rejected task operation. The message names the file or task, the value found, and the fix. */
+export class TaskError extends Error {
+  readonly code: TaskErrorCode;
+
+  constructor(code: TaskErrorCode, message: string) {
+    super(message);
+    this.name = 'TaskError';
+    this.code = code;
+  }
 }

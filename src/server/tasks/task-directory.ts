@@ -9,27 +9,26 @@ import type { Caller } from '../identity/caller.ts';
 import { taskDigest, taskId } from '../records/task.ts';
 import { type Admission, admitTask } from './admit-task.ts';
 import type { Blobs } from './blobs.ts';
-import type { TaskBook } from './task-book.ts';
-import { TaskError } from './task-error.ts';
+import { type TaskBook, TaskError } from './task-book.ts';
 
 const TASK_FILE = /\.(?:toml|json)$/;
 const BY_DIRECTORY = 'directory';
 
-export interface DirectoryOutcome {
-  /** `ns/name` with what became of it. */
+export interface TaskDirectoryLoad {
+  /** `ns/name` with the outcome. */
   readonly changed: readonly { readonly task: string; readonly outcome: string }[];
   readonly problems: readonly string[];
 }
 
 /**
- * Brings the tasks in line with a directory of files, one task each. A file that is wrong changes nothing about its
- * task; a file that is gone takes its task with it; a file that says what it said before leaves alone what was promoted.
+ * Synchronizes tasks with a directory of files, one task each. An invalid file leaves its task unchanged; a removed file
+ * removes its task; an unchanged file does not undo a promotion.
  */
 export async function loadTaskDirectory(
   caller: Caller,
   directory: string,
   { tasks, blobs, admission }: { readonly tasks: TaskBook; readonly blobs: Blobs; readonly admission: Admission },
-): Promise<DirectoryOutcome> {
+): Promise<TaskDirectoryLoad> {
   const changed: { task: string; outcome: string }[] = [];
   const problems: string[] = [];
   const seen = new Map<string, string>();
@@ -49,7 +48,7 @@ export async function loadTaskDirectory(
     } catch (error) {
       if (!(error instanceof TaskError) && !(error instanceof ConfigError)) throw error;
       problems.push(error.message);
-      // What it was before still holds.
+      // The task of an invalid file stays as it was.
       for (const task of await tasks.list(null)) if (task.fromFile === file) seen.set(taskId(task), file);
     }
   }

@@ -31,7 +31,13 @@ async function open() {
     },
   };
   const route: NodeRoute = {
-    ...{ method: 'GET', path: '/stream', needs: 'view', doc: { summary: '', answers: {} }, lasts: () => 'stream' },
+    ...{
+      method: 'GET',
+      path: '/stream',
+      needs: 'view',
+      doc: { summary: '', answers: {} },
+      longRequest: () => 'stream',
+    },
     run: async () => {
       counts.served += 1;
       return { status: 200, body: '' };

@@ -1,7 +1,7 @@
 import { createContextValues, type HandlerContext } from '@connectrpc/connect';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { approvalService } from '../../../src/registry/grpc/approval-service.ts';
-import { grpcCaller } from '../../../src/registry/grpc/grpc-caller.ts';
+import { grpcCaller } from '../../../src/registry/grpc/grpc-call.ts';
 import { type OpenedQueue, openQueue } from '../../agent/approvals/open-queue.ts';
 
 const HEARTBEAT_MS = 5_000;

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { APPROVALS_PATH, approvalsRoutes } from '../../../src/registry/routes/approvals-routes.ts';
-import type { HttpCall } from '../../../src/server/http/http-call.ts';
+import type { HttpCall } from '../../../src/server/http/route.ts';
 import { type OpenedQueue, openQueue } from '../../agent/approvals/open-queue.ts';
 
 beforeEach(() => void vi.useFakeTimers());

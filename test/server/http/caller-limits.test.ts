@@ -43,7 +43,7 @@ const upload = (announced?: number) =>
 const body = (callers: CallerLimits, caller: string, request: PassThrough, maxBytes = 32 * MIB) =>
   callers.admit(caller, HERE, null).body(request as unknown as IncomingMessage, maxBytes);
 
-it('bounds requests in flight of one caller, and no other [http.callers]', () => {
+it('limits requests in flight per caller [http.callers]', () => {
   const { callers, shed } = callerLimits({ requests_per_caller: 2 });
   const first = callers.admit('ann', HERE, null);
   callers.admit('ann', HERE, null);
@@ -60,7 +60,7 @@ it('bounds requests in flight of one caller, and no other [http.callers]', () =>
   expect(shed).toEqual(['requests', 'requests']);
 });
 
-it('bounds streams of one caller and of all [http.callers]', () => {
+it('limits streams per caller and in total [http.callers]', () => {
   const { callers, shed } = callerLimits({ streams_per_caller: 2, max_streams: 3 });
   const stream = (caller: string) => refused(() => callers.admit(caller, HERE, 'stream'))?.kind ?? null;
   expect(['ann', 'ann', 'ann', 'bob', 'bob'].map(stream)).toEqual([
@@ -71,7 +71,7 @@ it('bounds streams of one caller and of all [http.callers]', () => {
   expect(shed).toEqual(['streams', 'streams']);
 });
 
-it('leaves connections of an address, and of all, to probes and short requests [http.reserved]', () => {
+it('reserves connections for probes and short requests, per address and in total [http.reserved]', () => {
   const { callers, shed } = callerLimits({
     ...{ max_connections: 10, max_connections_per_peer: 6, reserved_connections: 2 },
   });
@@ -86,7 +86,7 @@ it('leaves connections of an address, and of all, to probes and short requests [
   expect(shed).toEqual(['connections', 'connections']);
 });
 
-it('takes a small body for a short request until a second has passed [http.reserved]', async () => {
+it('counts a request with a small body as long after one second [http.reserved]', async () => {
   const { callers, shed } = callerLimits({ max_connections_per_peer: 2, reserved_connections: 1 });
   const long = callers.admit('bob', HERE, 'stream');
   const small = upload(5);
@@ -111,7 +111,7 @@ it('takes a small body for a short request until a second has passed [http.reser
   expect(refused(() => callers.admit('bob', HERE, 'stream'))).toBeNull();
 });
 
-it('counts received bytes, not announced ones, and gives each caller a share [http.uploads]', async () => {
+it('counts received bytes, not announced ones, and limits each caller to its share [http.uploads]', async () => {
   const { callers, shed } = callerLimits({ max_upload_bytes: 8 * MIB });
   // Nothing of these comes, so they hold nothing.
   const silent = Array.from({ length: 8 }, () => upload(32 * MIB));
@@ -133,7 +133,7 @@ it('counts received bytes, not announced ones, and gives each caller a share [ht
   await Promise.all(ended);
 });
 
-it('one caller that fills the room for uploads keeps out no other [http.uploads]', async () => {
+it('one caller that uses all upload bytes does not block other callers [http.uploads]', async () => {
   const { callers, shed } = callerLimits({ max_upload_bytes: 8 * MIB });
   const huge = upload(16 * MIB);
   const filling = body(callers, 'mallory', huge).catch((error: HttpProblem) => error);
@@ -155,7 +155,7 @@ it('one caller that fills the room for uploads keeps out no other [http.uploads]
   expect((await again).byteLength).toBe(MIB);
 });
 
-it('bounds uploads of one caller, and bodies that come with their request need no slot [http.uploads]', async () => {
+it('limits uploads per caller; small bodies need no slot [http.uploads]', async () => {
   const { callers } = callerLimits({ uploads_per_caller: 1 });
   const first = upload(MIB);
   const reading = body(callers, 'ann', first);
@@ -172,7 +172,7 @@ it('bounds uploads of one caller, and bodies that come with their request need n
   expect(Buffer.from(await again).toString()).toBe('y');
 });
 
-it('refuses a body that comes slower than the minimum rate [http.uploads]', async () => {
+it('rejects a body that arrives slower than the minimum rate [http.uploads]', async () => {
   const { callers, shed } = callerLimits({ upload_bytes_per_second: 1_000 });
   const slow = upload(MIB);
   const reading = body(callers, 'ann', slow).catch((error: HttpProblem) => error);
@@ -184,7 +184,7 @@ it('refuses a body that comes slower than the minimum rate [http.uploads]', asyn
   expect(shed).toEqual(['slow_upload']);
 });
 
-it('refuses a body that is too large, announced or not', async () => {
+it('rejects a body that is too large, with or without content-length', async () => {
   const { callers } = callerLimits({});
   await expect(body(callers, 'ann', upload(11), 10)).rejects.toMatchObject({ status: 413 });
   const unannounced = upload();

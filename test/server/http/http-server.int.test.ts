@@ -3,7 +3,7 @@ import { connect, Socket } from 'node:net';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { fewConnections, startHttpServer } from '../../../src/server/http/http-server.ts';
 
-it('probes the peer of an upgraded connection, which no request timeout ends', async () => {
+it('enables TCP keep-alive on an upgraded connection, which has no request timeout', async () => {
   const probes = vi.spyOn(Socket.prototype, 'setKeepAlive');
   onTestFinished(() => probes.mockRestore());
   const upgraded = Promise.withResolvers<void>();

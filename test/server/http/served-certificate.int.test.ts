@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { connect } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { LOOK_MS } from '../../../src/server/http/served-certificate.ts';
+import { CHECK_INTERVAL_MS } from '../../../src/server/http/served-certificate.ts';
 import { runningNode } from '../../node/running-node.ts';
 import { startTestSms, stopAll } from '../../registry/running-sms.ts';
 import { type Certificate, selfSigned } from '../../support/certificates.ts';
@@ -56,7 +56,7 @@ const fingerprint = ({ cert }: Certificate) => new X509Certificate(cert).fingerp
 const expiryS = ({ cert }: Certificate) => Date.parse(new X509Certificate(cert).validTo) / 1_000;
 
 describe('the listeners of a service', () => {
-  it('of a registry present a renewed certificate without a signal, and metrics have its end [tls.renewal]', async () => {
+  it('of a registry present a renewed certificate without a signal, and metrics show its expiry [tls.renewal]', async () => {
     const metric = 'spear_sms_certificate_expiry_timestamp_seconds';
     const first = write(selfSigned(30 * DAY_MS));
     const { sms, logged } = await startTestSms({ tls: files() });
@@ -66,14 +66,14 @@ describe('the listeners of a service', () => {
 
     const renewed = write(selfSigned(90 * DAY_MS));
     expect(await all()).toEqual([fingerprint(first), fingerprint(first)]);
-    vi.advanceTimersByTime(LOOK_MS);
+    vi.advanceTimersByTime(CHECK_INTERVAL_MS);
     expect(await all()).toEqual([fingerprint(renewed), fingerprint(renewed)]);
     expect(logged.join('\n')).toContain('info certificate_reloaded');
     // Collected metrics are shared for a moment.
     await expect.poll(() => expiryMetric(sms.http, renewed, metric)).toBe(expiryS(renewed));
   });
 
-  it('of a node present a renewed certificate without a signal, and metrics have its end [tls.renewal]', async () => {
+  it('of a node present a renewed certificate without a signal, and metrics show its expiry [tls.renewal]', async () => {
     const metric = 'spearlet_certificate_expiry_timestamp_seconds';
     const first = write(selfSigned(30 * DAY_MS));
     const { cert, key } = files();
@@ -82,7 +82,7 @@ describe('the listeners of a service', () => {
     expect(await expiryMetric(url, first, metric)).toBe(expiryS(first));
 
     const renewed = write(selfSigned(90 * DAY_MS));
-    vi.advanceTimersByTime(LOOK_MS);
+    vi.advanceTimersByTime(CHECK_INTERVAL_MS);
     expect(await shown(url, 'http/1.1')).toBe(fingerprint(renewed));
     expect(await expiryMetric(url, renewed, metric)).toBe(expiryS(renewed));
   });

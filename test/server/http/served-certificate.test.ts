@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { LOOK_MS, ServedCertificate } from '../../../src/server/http/served-certificate.ts';
+import { CHECK_INTERVAL_MS, ServedCertificate } from '../../../src/server/http/served-certificate.ts';
 import { type Certificate, selfSigned } from '../../support/certificates.ts';
 
 const DAY_MS = 86_400_000;
@@ -37,38 +37,38 @@ function serve(made: Certificate) {
 }
 
 describe('a certificate that is served', () => {
-  it('is replaced by a renewed one without a signal [tls.renewal]', () => {
+  it('is replaced by a renewed certificate without a signal [tls.renewal]', () => {
     const { certificate, served, logged } = serve(selfSigned(90 * DAY_MS));
     const renewed = selfSigned(180 * DAY_MS);
-    vi.advanceTimersByTime(LOOK_MS);
+    vi.advanceTimersByTime(CHECK_INTERVAL_MS);
     expect(served).toEqual([]);
     write(renewed);
-    vi.advanceTimersByTime(LOOK_MS);
+    vi.advanceTimersByTime(CHECK_INTERVAL_MS);
     expect([served, logged, certificate.tls]).toEqual([[renewed.cert], ['certificate_reloaded'], renewed]);
     expect(certificate.expiresAtMs).toBeGreaterThan(Date.now() + 179 * DAY_MS);
   });
 
-  it('stays until both files of a renewal are there', () => {
+  it('stays until both files of a renewal are written', () => {
     const first = selfSigned(90 * DAY_MS);
     const { certificate, served, logged } = serve(first);
     const renewed = selfSigned(90 * DAY_MS);
     write({ cert: renewed.cert });
-    vi.advanceTimersByTime(3 * LOOK_MS);
+    vi.advanceTimersByTime(3 * CHECK_INTERVAL_MS);
     expect([served, logged, certificate.tls]).toEqual([[], ['certificate_not_reloaded'], first]);
     write({ key: renewed.key });
-    vi.advanceTimersByTime(LOOK_MS);
+    vi.advanceTimersByTime(CHECK_INTERVAL_MS);
     expect(served).toEqual([renewed.cert]);
   });
 
-  it('is read again after its files have become readable, with one log line until then [tls.renewal]', () => {
+  it('is reloaded once its files are readable, with one log line until then [tls.renewal]', () => {
     const { served, logged } = serve(selfSigned(90 * DAY_MS));
     const renewed = selfSigned(180 * DAY_MS);
     chmodSync(files().key, 0o644); // a key that others may read is refused
     write(renewed);
-    vi.advanceTimersByTime(3 * LOOK_MS);
+    vi.advanceTimersByTime(3 * CHECK_INTERVAL_MS);
     expect([served, logged]).toEqual([[], ['certificate_not_reloaded']]);
     chmodSync(files().key, 0o600);
-    vi.advanceTimersByTime(LOOK_MS);
+    vi.advanceTimersByTime(CHECK_INTERVAL_MS);
     expect([served, logged]).toEqual([[renewed.cert], ['certificate_not_reloaded', 'certificate_reloaded']]);
   });
 
@@ -77,19 +77,19 @@ describe('a certificate that is served', () => {
     expect(() => new ServedCertificate(files(), () => {})).toThrow(/--tls-cert: .*node\.crt expired at .*: renew/);
     const { certificate, served } = serve(selfSigned(90 * DAY_MS));
     write(selfSigned(-1_000));
-    vi.advanceTimersByTime(LOOK_MS);
+    vi.advanceTimersByTime(CHECK_INTERVAL_MS);
     expect(served).toEqual([]);
     expect(certificate.expiresAtMs).toBeGreaterThan(Date.now());
   });
 
-  it('is warned of once a day from 14 days before its end [tls.renewal]', () => {
+  it('is reported once a day from 14 days before its expiry [tls.renewal]', () => {
     const { logged } = serve(selfSigned(15 * DAY_MS));
     expect(logged).toEqual([]);
-    vi.advanceTimersByTime(DAY_MS + LOOK_MS);
+    vi.advanceTimersByTime(DAY_MS + CHECK_INTERVAL_MS);
     expect(logged).toEqual(['certificate_expires']);
-    vi.advanceTimersByTime(DAY_MS - 2 * LOOK_MS);
+    vi.advanceTimersByTime(DAY_MS - 2 * CHECK_INTERVAL_MS);
     expect(logged).toHaveLength(1);
-    vi.advanceTimersByTime(3 * LOOK_MS);
+    vi.advanceTimersByTime(3 * CHECK_INTERVAL_MS);
     expect(logged).toHaveLength(2);
   });
 });

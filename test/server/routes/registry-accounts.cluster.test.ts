@@ -73,7 +73,7 @@ describe('a registry of several teams', () => {
   const submit = (namespace: string, text: string) =>
     sms.http('POST', `/v1/namespaces/${namespace}/tasks/hello/runs`, { text });
 
-  it('puts the runs of each into the account of its namespace, and reads them there [cluster.accounts]', async () => {
+  it('stores and reads the runs of each namespace in its account [cluster.accounts]', async () => {
     const [a, b] = await Promise.all([nodeOf('team-a'), nodeOf('team-b')]);
     const made = (await submit('team-a', 'of a')).body as unknown as RunRecord;
     expect(made).toMatchObject({ namespace: 'team-a', status: 'queued', submitted_by: 'bootstrap-admin' });
@@ -87,7 +87,7 @@ describe('a registry of several teams', () => {
     expect((await sms.http('GET', '/v1/namespaces/team-b/runs')).body).toEqual({ runs: [], cursor: null });
   });
 
-  it('shows nothing that the account of one team says of another [cluster.accounts]', async () => {
+  it('does not show data of one account to another namespace [cluster.accounts]', async () => {
     const made = (await submit('team-b', 'of b')).body as unknown as RunRecord;
     const own = (await submit('team-a', 'of a')).body as unknown as RunRecord;
     // What a client with the credentials of team-a can write: a run of team-b, and another state of the real one.
@@ -116,13 +116,13 @@ describe('a registry of several teams', () => {
     expect((await sms.http('GET', `/v1/namespaces/team-b/runs/${made.id}`)).body).toMatchObject({ status: 'queued' });
   });
 
-  it('takes none of a namespace without an account [cluster.accounts]', async () => {
+  it('rejects runs of a namespace without an account [cluster.accounts]', async () => {
     const refused = await submit('default', 'x');
     expect(refused.status).toBe(409);
     expect(refused.text).toContain('the namespace default has no NATS account (nats.accounts, nats.creds)');
   });
 
-  it('does not start with an account that is not let in, or a config that says how to reach nothing', async () => {
+  it('does not start with rejected credentials, or a config without any account', async () => {
     written('stranger.creds', natsAccounts(['team-a']).creds('team-a'));
     const wrong = startTestSms({ queue: queueOf('[nats.accounts]\nteam-a = "file:stranger.creds"') });
     await expect(wrong).rejects.toThrow('rejected the credentials in nats.accounts.team-a');

@@ -16,20 +16,20 @@ export const SPIN = Uint8Array.from([
   ...[10, 9, 1, 7, 0, 3, 0x40, 0x0c, 0, 0x0b, 0x0b],
 ]);
 
-/** Whoever serves runs: a node, or a registry with a queue. It has the tasks `hello`, `agent` and `spin`. */
+/** A server of runs: a node, or a registry with a queue. It has the tasks `hello`, `agent` and `spin`. */
 export interface RunSide {
-  /** As somebody who may do everything, unless a token is given. */
+  /** Sends a request, as an admin unless a token is given. */
   ask(
     method: string,
     path: string,
     options?: { body?: string; token?: string; headers?: Record<string, string> },
   ): Promise<NodeAnswer>;
-  /** A token of somebody who may submit. */
+  /** A token with the permission to submit. */
   submitter(): string;
   readonly submitterName: string;
 }
 
-/** What everybody promises who serves runs over HTTP. */
+/** Contract tests of the run API, for node and registry. */
 export function runInterface(title: string, side: () => RunSide): void {
   const ask: RunSide['ask'] = (...given) => side().ask(...given);
   const submitter = () => side().submitter();
@@ -43,7 +43,7 @@ export function runInterface(title: string, side: () => RunSide): void {
   }
 
   describe(title, () => {
-    it('is submitted, and its result comes to who waits for it [node.submit]', async () => {
+    it('is submitted, and Prefer: wait returns its result [node.submit]', async () => {
       const token = submitter();
       const answer = await ask('POST', hello, { body: 'x', token, headers: waiting });
       expect(answer).toMatchObject({ status: 200, text: 'hello from C\n' });
@@ -61,7 +61,7 @@ export function runInterface(title: string, side: () => RunSide): void {
       expect((await ask('GET', `${runs}/${id}/journal`, { token })).status).toBe(403);
     });
 
-    it('with a key is one run, however often it is sent, and two submitters are two [node.idempotent]', async () => {
+    it('with an Idempotency-Key is created once per submitter [node.idempotent]', async () => {
       const send = (body: string, token?: string) =>
         ask('POST', hello, { body, headers: { 'idempotency-key': 'k1' }, ...(token ? { token } : {}) });
       const [one, two] = await Promise.all([send('a'), send('a')]);
@@ -74,7 +74,7 @@ export function runInterface(title: string, side: () => RunSide): void {
       expect(parsed(theirs.text).id).not.toBe(parsed(one.text).id);
     });
 
-    it('tells its cost, and what happens in it as events, from any of them on [node.events]', async () => {
+    it('reports its cost, and streams its events from any event id [node.events]', async () => {
       const answer = await ask('POST', agent, { body: 'x', headers: waiting });
       expect(answer).toMatchObject({ status: 200 });
       const id = answer.headers.get('spear-run') ?? '';
@@ -97,7 +97,7 @@ export function runInterface(title: string, side: () => RunSide): void {
       expect([...old.text.matchAll(/^id: (\d+)$/gm)].map(([, text]) => Number(text))).toEqual(ids);
     });
 
-    it('that computes for ever holds up nobody, and is cancelled [node.cancel]', async () => {
+    it('in an endless loop does not block other runs, and can be cancelled [node.cancel]', async () => {
       const { id } = parsed((await ask('POST', '/v1/namespaces/default/tasks/spin/runs', { body: '' })).text);
       await status(id, 'running');
       expect((await ask('POST', hello, { body: '', headers: waiting })).status).toBe(200);
@@ -111,7 +111,7 @@ export function runInterface(title: string, side: () => RunSide): void {
       await status(parsed(again.text).id, 'cancelled');
     });
 
-    it('is listed in pages, newest first, and found by its id alone in its namespace', async () => {
+    it('is listed in pages, newest first, and returned by its id in its namespace', async () => {
       const made = await Promise.all([1, 2, 3].map(() => ask('POST', hello, { body: '', headers: waiting })));
       const ids = made.map(({ headers }) => headers.get('spear-run') ?? '');
       const seen: string[] = [];
@@ -128,11 +128,11 @@ export function runInterface(title: string, side: () => RunSide): void {
       expect((await ask('GET', `${runs}?status=dead`)).text).toBe('{"runs":[],"cursor":null}\n');
     });
 
-    it('that cannot be is refused with the reason', async () => {
+    it('is rejected with the reason if the request is invalid', async () => {
       expect((await ask('GET', `${runs}?status=odd`)).text).toContain('expected one of queued');
       expect((await ask('GET', `${runs}?limit=0`)).status).toBe(400);
       expect((await ask('GET', `${runs}?cursor=x`)).status).toBe(400);
-      expect((await ask('GET', `${runs}/nobody`)).status).toBe(404);
+      expect((await ask('GET', `${runs}/missing`)).status).toBe(404);
       expect((await ask('GET', `${runs}/no.body/events`)).status).toBe(404);
       expect((await ask('POST', '/v1/namespaces/default/tasks/nope/runs', { body: '' })).status).toBe(404);
       const key = (text: string) => ask('POST', hello, { body: '', headers: { 'idempotency-key': text } });

@@ -7,18 +7,16 @@ import {
   type TaskService,
   TaskStatus,
   type Task as WireTask,
-} from '../../generated/proto/sms/task_pb.ts';
-import { DEFAULT_NAMESPACE } from '../../runtime/port/policy-layers.ts';
-import { mayName } from '../../server/identity/identity.ts';
-import type { ServiceLog } from '../../server/log/service-log.ts';
-import { ALL_NAMESPACES, type Identity } from '../../server/records/permissions.ts';
-import { isTaskId, type TaskRevision, taskId } from '../../server/records/task.ts';
-import type { TaskRequests } from '../../server/routes/task-requests.ts';
-import type { NamedTask, Task } from '../../server/tasks/task-book.ts';
-import { TaskError } from '../../server/tasks/task-error.ts';
-import type { SmsTasks } from '../tasks/sms-tasks.ts';
-import { callerOf, identityOf } from './grpc-caller.ts';
-import { toStatus } from './grpc-errors.ts';
+} from '../../../generated/proto/sms/task_pb.ts';
+import { DEFAULT_NAMESPACE } from '../../../runtime/port/policy-layers.ts';
+import { mayName } from '../../../server/identity/identity.ts';
+import type { ServiceLog } from '../../../server/log/service-log.ts';
+import { ALL_NAMESPACES, type Identity } from '../../../server/records/permissions.ts';
+import { isTaskId, type TaskRevision, taskId } from '../../../server/records/task.ts';
+import type { TaskRequests } from '../../../server/routes/task-requests.ts';
+import { type NamedTask, type Task, TaskError } from '../../../server/tasks/task-book.ts';
+import type { SmsTasks } from '../../tasks/sms-tasks.ts';
+import { callerOf, identityOf, toStatus } from '../grpc-call.ts';
 
 export interface TaskServiceDeps {
   readonly tasks: SmsTasks;

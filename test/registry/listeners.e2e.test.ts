@@ -4,10 +4,10 @@ import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, expect, it } from 'vitest';
-import { connectLocalSocket } from '../../../src/config/local-socket.ts';
-import { createRemoteSource } from '../../../src/registry-client/remote-source.ts';
-import { onStop, startTestSms, stopAll, temporaryDirectory } from '../../registry/running-sms.ts';
-import { spawnSms } from '../../registry/sms-process.ts';
+import { connectLocalSocket } from '../../src/config/local-socket.ts';
+import { createRemoteSource } from '../../src/registry-client/remote-source.ts';
+import { onStop, startTestSms, stopAll, temporaryDirectory } from './running-sms.ts';
+import { spawnSms } from './sms-process.ts';
 
 afterEach(stopAll);
 
@@ -22,7 +22,7 @@ function healthOf(socket: string): Promise<string> {
   });
 }
 
-it('serves this user on sockets that nobody else can reach, and takes them away [sms.local_socket]', async () => {
+it('serves the same user on private sockets, and removes them on close [sms.local_socket]', async () => {
   const { sms, config, nodeToken } = await startTestSms();
   const { sockets, grpcSocket, httpSocket, endpoint } = config.files;
   expect([sockets, grpcSocket, httpSocket].map(modeOf)).toEqual([0o700, 0o600, 0o600]);
@@ -40,7 +40,7 @@ it('serves this user on sockets that nobody else can reach, and takes them away 
   expect([grpcSocket, httpSocket, endpoint].map((path) => existsSync(path))).toEqual([false, false, false]);
 });
 
-it('takes the place of the sockets of a registry that was killed', async () => {
+it('replaces the sockets of a killed registry', async () => {
   const directory = temporaryDirectory();
   const args = ['--data', join(directory, 'registry.db'), '--grpc', '127.0.0.1:0', '--http', '127.0.0.1:0'];
   const socket = join(directory, 'sockets', 'http.sock');
@@ -54,7 +54,7 @@ it('takes the place of the sockets of a registry that was killed', async () => {
   expect(existsSync(socket)).toBe(false);
 });
 
-it('says nothing to a socket in a directory that is open to others', async () => {
+it('does not use sockets in a directory that other users can access', async () => {
   const directory = join(temporaryDirectory(), 'open');
   mkdirSync(directory, { mode: 0o755 });
   const sockets: Socket[] = [];
@@ -68,7 +68,7 @@ it('says nothing to a socket in a directory that is open to others', async () =>
   expect(sockets).toEqual([]);
 });
 
-it('serves the network alone, and says so, where its sockets cannot be made', async () => {
+it('serves only the network, and logs it, if its sockets cannot be created', async () => {
   const directory = temporaryDirectory();
   writeFileSync(join(directory, 'sockets'), 'in the way');
   const { http, logged } = await startTestSms({}, join(directory, 'registry.db'));

@@ -1,8 +1,7 @@
 import { expect, it } from 'vitest';
-import { PeerGate } from '../../../src/server/http/peer-gate.ts';
-import { PeerRates } from '../../../src/server/http/peer-rates.ts';
+import { PeerGate, PeerRates } from '../../../src/server/http/peer-gate.ts';
 
-it('lets a peer do a second’s worth at once, then so much a second, each by itself', () => {
+it('allows each peer a burst of one second, then the rate', () => {
   let now = 0;
   const rates = new PeerRates(10, () => now);
   const spent = (peer: string) => Array.from({ length: 20 }, () => rates.spend(peer)).filter(Boolean).length;
@@ -14,7 +13,7 @@ it('lets a peer do a second’s worth at once, then so much a second, each by it
   expect(spent('a')).toBe(10);
 });
 
-it('lets an offence be paid back within two seconds, however many there were', () => {
+it('limits the debt of a peer to two seconds', () => {
   let now = 0;
   const rates = new PeerRates(10, () => now);
   for (let count = 0; count < 100; count++) rates.charge('a', 10);
@@ -24,13 +23,13 @@ it('lets an offence be paid back within two seconds, however many there were', (
   expect(rates.isSpent('a')).toBe(false);
 });
 
-it('closes the door to a peer that asked too much, and to nobody else', () => {
-  const gate = new PeerGate({ connectionsPerSecond: 100, asksPerSecond: 5 });
+it('blocks only the peer that exceeds its rate', () => {
+  const gate = new PeerGate({ connectionsPerSecond: 100, requestsPerSecond: 5 });
   const cut: string[] = [];
-  gate.onCutOff((peer) => cut.push(peer));
-  while (gate.mayAsk('a'));
+  gate.onBlock((peer) => cut.push(peer));
+  while (gate.mayRequest('a'));
   expect(cut).toEqual(['a']);
   expect([gate.mayConnect('a'), gate.mayConnect('b')]).toEqual([false, true]);
-  gate.offended('b');
+  gate.block('b');
   expect([cut, gate.mayConnect('b')]).toEqual([['a', 'b'], false]);
 });
