@@ -20,6 +20,11 @@ export function parseListenAddress(text: string): ListenAddress | null {
   return { host, port };
 }
 
+/** Whether a URL uses TLS, or stays on this machine. */
+export function isSecureUrl({ protocol, hostname }: URL): boolean {
+  return protocol === 'https:' || (protocol === 'http:' && isLoopbackHost(hostname.replace(/^\[|\]$/g, '')));
+}
+
 /** Whether only processes of this machine can reach the host. Names other than `localhost` count as remote. */
 export function isLoopbackHost(host: string): boolean {
   const name = host.toLowerCase();

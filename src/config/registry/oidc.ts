@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { ALL_NAMESPACES, type ClaimsReading, isNamespace, roles } from '../../server/records/permissions.ts';
 import type { Secret } from '../../server/secrets/secret.ts';
 import { readSecretFile } from '../../server/secrets/secret-file.ts';
-import { isLoopbackHost } from '../address.ts';
+import { isSecureUrl } from '../address.ts';
 import { ConfigError } from '../config-error.ts';
 import { schemaKit, strictTable } from '../document.ts';
 import { readSecret } from '../secret-reference.ts';
@@ -71,7 +71,6 @@ export function compileOidc(table: z.infer<typeof oidcTable> | undefined, env: N
 /** Rejects unencrypted addresses: a proxy on the path could impersonate the issuer. */
 function webAddress(field: string, value: string): string {
   const url = URL.parse(value);
-  const isLocal = url?.protocol === 'http:' && isLoopbackHost(url.hostname.replace(/^\[|\]$/g, ''));
-  if (url !== null && (url.protocol === 'https:' || isLocal) && url.username === '' && url.search === '') return value;
+  if (url !== null && isSecureUrl(url) && url.username === '' && url.search === '') return value;
   throw new ConfigError(`${field}: expected an https url, or http on loopback, without a user or query`);
 }

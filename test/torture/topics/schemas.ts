@@ -2,7 +2,7 @@ import {
   loadSchemaEngine,
   type SchemaEngine,
   SchemaStrikes,
-  type Verdict,
+  type ValidationResult,
 } from '../../../src/agent/mcp/client/schema/checks.ts';
 import { SchemaThread } from '../../../src/agent/mcp/client/schema/schema-thread.ts';
 import { compileToolList } from '../../../src/agent/mcp/client/tool-list.ts';
@@ -28,7 +28,7 @@ interface Case {
   /** Whether they are arguments or results. */
   readonly subject: 'input' | 'output';
   /** What is wrong with the verdicts about the values, or null. */
-  readonly wrong: (verdicts: readonly Verdict[] | typeof NOT_OFFERED) => string | null;
+  readonly wrong: (verdicts: readonly ValidationResult[] | typeof NOT_OFFERED) => string | null;
 }
 
 const known = (random: Random): Case => {
@@ -60,7 +60,7 @@ const anyOf = (attacks: Readonly<Record<string, (random: Random) => HostileSchem
 };
 
 export const topic: Topic = async (effort) => {
-  const thread = new SchemaThread({ maxWaiting: 1_024, idleMs: 60_000 });
+  const thread = new SchemaThread({ maxQueued: 1_024, idleMs: 60_000 });
   const engines = { hasty: await loadSchemaEngine(thread, limits), patient: await loadSchemaEngine(thread, patient) };
   const { length: dearKinds } = Object.keys(dear);
   const { length: hugeKinds } = Object.keys(huge);
@@ -130,7 +130,7 @@ async function verdictsOf(
   { schema, values, subject }: Case,
   engine: SchemaEngine,
   later: () => void,
-): Promise<readonly Verdict[] | typeof NOT_OFFERED> {
+): Promise<readonly ValidationResult[] | typeof NOT_OFFERED> {
   const listed = [{ name: 'tool', inputSchema: schema, outputSchema: schema }];
   const details = {
     serverId: 'torture',
@@ -146,7 +146,7 @@ async function verdictsOf(
   const tool = tools.get('tool');
   if (tool === undefined) return NOT_OFFERED;
   const check = tool[subject] ?? tool.input;
-  const verdicts: Verdict[] = [];
+  const verdicts: ValidationResult[] = [];
   for (const value of values) {
     const verdict = check.check(value);
     if (verdict instanceof Promise) later();

@@ -1,6 +1,6 @@
 import type { Client, StandardSchemaV1 } from '@modelcontextprotocol/client';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../base/json.ts';
-import type { AskedCall } from './elicitation/question.ts';
+import type { QuestionTarget } from './elicitation/question.ts';
 import type { CallHeaders } from './header-parameters.ts';
 import { RpcError } from './transport/transport.ts';
 
@@ -12,7 +12,7 @@ export interface CallProgress {
 }
 
 /** Who waits for the answer to a call. One of the two is called, once, unless the call is cancelled before. */
-export interface Asker extends AskedCall {
+export interface Asker extends QuestionTarget {
   answered(result: JsonObject): void;
   /** By whatever was thrown; the session makes an error of ours of it. */
   failed(error: unknown): void;

@@ -13,7 +13,7 @@ import type { HttpClient } from '../../../server/egress/http-client.ts';
 import type { McpServerRecord } from '../../../server/records/server.ts';
 import type { SecretSource } from '../../../server/secrets/secret-file.ts';
 import { LibraryCalls, NO_LIBRARY_TIMEOUT_MS } from './call-sender.ts';
-import type { AskedCall } from './elicitation/question.ts';
+import type { QuestionTarget } from './elicitation/question.ts';
 import { capabilitiesOf, ServerQuestions } from './elicitation/server-questions.ts';
 import { McpConnectionError, type McpError, McpTimeoutError } from './errors.ts';
 import { fromLibrary } from './library-errors.ts';
@@ -104,7 +104,7 @@ interface OpeningDeps extends OpenSessionDeps {
   readonly timeoutMs: number;
 }
 
-type Asked = (message: JSONRPCMessage, call: AskedCall | null) => boolean;
+type Asked = (message: JSONRPCMessage, call: QuestionTarget | null) => boolean;
 
 class Opening {
   readonly #record: McpServerRecord;

@@ -89,7 +89,7 @@ export class McpPool {
     };
     this.#tokens = new TokenCache(this.#options.loginsDir);
     this.#schemaThread = new SchemaThread({
-      maxWaiting: this.#options.maxWaitingChecks,
+      maxQueued: this.#options.maxWaitingChecks,
       idleMs: this.#options.idleTimeoutMs,
     });
     this.#supervisor = new ProcessSupervisor(this.#options, {

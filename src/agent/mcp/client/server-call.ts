@@ -6,7 +6,7 @@ import type { CallQueue, Waiter } from './call-queue.ts';
 import type { Asker, CallProgress } from './call-sender.ts';
 import { CallTime, type Timed } from './call-time.ts';
 import type { ServerConnection } from './connection.ts';
-import { CallQuestions, type QuestionedCall } from './elicitation/call-questions.ts';
+import { CallQuestions, type QuestionContext } from './elicitation/call-questions.ts';
 import type { Question, QuestionReply } from './elicitation/question.ts';
 import { McpBudgetError, McpConnectionError, type McpError, McpTimeoutError, McpToolError } from './errors.ts';
 import { callHeaders } from './header-parameters.ts';
@@ -30,7 +30,7 @@ type Found = Omit<CheckedTool, 'input'>;
  * among all calls, and is sent the moment nothing is missing. Where all of it is there already, that is at once and
  * without a promise; where something is missing, it waits for that and looks again.
  */
-export class ServerCall implements StartedCall, Asker, QuestionedCall, Waiter, Timed {
+export class ServerCall implements StartedCall, Asker, QuestionContext, Waiter, Timed {
   readonly owner: string;
   readonly #call: ToldCall;
   readonly #kind: CallKind;
@@ -147,7 +147,7 @@ export class ServerCall implements StartedCall, Asker, QuestionedCall, Waiter, T
     else this.#fail(failure);
   }
 
-  asked(question: Question, signal: AbortSignal | null): Promise<QuestionReply> {
+  ask(question: Question, signal: AbortSignal | null): Promise<QuestionReply> {
     this.#questions ??= new CallQuestions(this);
     return this.#questions.ask(question, signal);
   }

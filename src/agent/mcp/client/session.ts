@@ -125,7 +125,7 @@ export class ServerSession {
       wantsProgress: false,
       progressed: () => {},
       // Only during a call of a tool is there somebody who knows what it is about.
-      asked: async () => ({
+      ask: async () => ({
         action: 'decline',
         why: `the request belongs to ${method}; user input is only supported during a call`,
       }),

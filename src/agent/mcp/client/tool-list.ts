@@ -4,7 +4,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../../../base/jso
 import type { McpServerRecord } from '../../../server/records/server.ts';
 import { McpArgumentsError, McpSchemaError } from './errors.ts';
 import { type HeaderParameter, headerParameters } from './header-parameters.ts';
-import { SchemaCheck, type SchemaEngine, type SchemaStrikes, type Verdict } from './schema/checks.ts';
+import { SchemaCheck, type SchemaEngine, type SchemaStrikes, type ValidationResult } from './schema/checks.ts';
 
 export interface ToolDescriptor {
   readonly name: string;
@@ -210,7 +210,7 @@ export class ToolChecks {
     return this.#problem(tool.name, checked);
   }
 
-  #judge({ tool }: CheckedTool, verdict: Verdict): void {
+  #judge({ tool }: CheckedTool, verdict: ValidationResult): void {
     if (verdict === null) return;
     const { server_id: serverId, strict_schemas: strict } = this.#deps.record();
     if ('problem' in verdict) {
@@ -223,7 +223,7 @@ export class ToolChecks {
     this.#tellUnchecked(tool.name, 'arguments', verdict.unchecked);
   }
 
-  #problem(name: string, verdict: Verdict): string | null {
+  #problem(name: string, verdict: ValidationResult): string | null {
     if (verdict === null) return null;
     if ('problem' in verdict) return verdict.problem;
     this.#tellUnchecked(name, 'results', verdict.unchecked);

@@ -10,7 +10,7 @@
  */
 import { errorText } from '../../../base/error-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../../base/json.ts';
-import { isLoopbackHost } from '../../../config/address.ts';
+import { isSecureUrl } from '../../../config/address.ts';
 import { matchingKeys, type PublishedKey, publishedKey, type SignedToken } from './signed-token.ts';
 
 /** From the provider configuration of an issuer. */
@@ -142,8 +142,7 @@ export class Issuer {
 function secureUrl(description: JsonObject, field: string): string {
   const text = description[field];
   const url = typeof text === 'string' ? URL.parse(text) : null;
-  const isLocal = url?.protocol === 'http:' && isLoopbackHost(url.hostname.replace(/^\[|\]$/g, ''));
-  if (url !== null && (url.protocol === 'https:' || isLocal)) return url.href;
+  if (url !== null && isSecureUrl(url)) return url.href;
   throw new Error(`its ${field} is not an https URL`);
 }
 

@@ -355,9 +355,9 @@ it('an address that the rules deny is the reason of the failure, whenever a conn
     tellCancelled: async () => {},
     suspect: () => {},
   });
-  const asked = async () => ({ action: 'decline', why: null }) as const;
+  const ask = async () => ({ action: 'decline', why: null }) as const;
   const error = await new Promise((resolve) => {
-    const asker = { answered: resolve, failed: resolve, asked, wantsProgress: false, progressed: () => {} };
+    const asker = { answered: resolve, failed: resolve, ask, wantsProgress: false, progressed: () => {} };
     calls.ask('say', {}, asker, {}, null);
   });
   expect(error).toBeInstanceOf(EgressDenied);

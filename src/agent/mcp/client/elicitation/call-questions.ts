@@ -1,34 +1,33 @@
 import { abortWith } from '../../../../base/abort.ts';
 import type { Question, QuestionReply } from './question.ts';
 
-/** Whoever asks more during one call does not want to know. */
 export const MAX_QUESTIONS_PER_CALL = 10;
 
-/** The call that questions are asked during. */
-export interface QuestionedCall {
-  /** Its time stands still while somebody thinks. */
+/** The call that the questions belong to. */
+export interface QuestionContext {
+  /** Pauses the time budget of the call while the user answers. */
   stopClock(): void;
   startClock(): void;
-  /** Puts the question to whoever decides, until the signal aborts. */
+  /** Sends the question to the decider. */
   put(question: Question, signal: AbortSignal): Promise<QuestionReply>;
 }
 
-/** What a server asks during one call: so often and no more, and nothing after its end. */
+/** Questions of a server during one call: bounds their number and cancels them when the call ends. */
 export class CallQuestions {
-  readonly #call: QuestionedCall;
+  readonly #call: QuestionContext;
   readonly #ended = new AbortController();
-  #asked = 0;
+  #count = 0;
   #open = 0;
 
-  constructor(call: QuestionedCall) {
+  constructor(call: QuestionContext) {
     this.#call = call;
   }
 
-  /** `signal`: the server takes it back. */
+  /** `signal`: the server cancels the question. */
   async ask(question: Question, signal: AbortSignal | null): Promise<QuestionReply> {
     if (this.#ended.signal.aborted) return { action: 'cancel', why: null };
-    this.#asked += 1;
-    if (this.#asked > MAX_QUESTIONS_PER_CALL) {
+    this.#count += 1;
+    if (this.#count > MAX_QUESTIONS_PER_CALL) {
       return {
         action: 'cancel',
         why: `the server sent more than ${MAX_QUESTIONS_PER_CALL} requests for user input during one call`,
@@ -47,7 +46,7 @@ export class CallQuestions {
     }
   }
 
-  /** The call is over; its reason is for whoever was asked. */
+  /** Cancels open questions; the decider receives the reason. */
   end(reason: Error): void {
     this.#ended.abort(reason);
   }

@@ -1,28 +1,43 @@
+/**
+ * Forms of MCP elicitation: parses the flat schema of a form and validates the values of a user.
+ *
+ * The schema and all of its text come from a server and are not trusted: size and number of fields are bounded, and a form
+ * with anything that a prompt cannot show is rejected as a whole ({@link UnusableQuestion}). Error messages never quote a
+ * value, because it may be a secret.
+ */
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../../base/json.ts';
 
-/** One of the values that a server lets one choose from. */
+/** A question that cannot be shown. The message continues a sentence that begins with the server's name. */
+export class UnusableQuestion extends Error {
+  constructor(why: string) {
+    super(why);
+    this.name = 'UnusableQuestion';
+  }
+}
+
+/** One value of a choice. */
 export interface FormOption {
   readonly value: string;
-  /** In the server's words. */
+  /** Text of the server. */
   readonly title: string | null;
 }
 
-interface FieldWords {
+interface FieldText {
   readonly name: string;
-  /** In the server's words. */
+  /** Text of the server. */
   readonly title: string | null;
   readonly description: string | null;
   readonly required: boolean;
 }
 
-/** One thing that a server wants to know. Absent bounds and defaults are null. */
-export type FormField = FieldWords &
+/** One field of a form. Absent bounds and defaults are null. */
+export type FormField = FieldText &
   (
     | {
         readonly kind: 'text';
         readonly minLength: number | null;
         readonly maxLength: number | null;
-        /** `email`, `uri`, `date`, `date-time`, or one that is not known here and not checked. */
+        /** `email`, `uri`, `date`, `date-time`, or an unknown format, which is not checked. */
         readonly format: string | null;
         readonly default: string | null;
       }
@@ -46,10 +61,10 @@ export type FormField = FieldWords &
 
 export type FormValue = string | number | boolean | readonly string[];
 
-/** What was filled in, by the names of the fields. */
+/** The values of a form by field name. */
 export type FormContent = Readonly<Record<string, FormValue>>;
 
-/** What is wrong with a value, in words that follow the field's name; null: nothing. Never holds the value. */
+/** Why a value is invalid, as the continuation of a sentence that begins with the field's name; null: valid. Never quotes the value. */
 export function fieldProblem(field: FormField, value: unknown): string | null {
   switch (field.kind) {
     case 'text':
@@ -65,14 +80,14 @@ export function fieldProblem(field: FormField, value: unknown): string | null {
   }
 }
 
-/** The whole form, with the defaults of what was left out. `problem` names the first field that is wrong. */
+/** Validates a form and fills in defaults. `problem` names the first invalid field. */
 export function checkForm(
   fields: readonly FormField[],
   given: unknown,
 ): { readonly content: FormContent } | { readonly problem: string } {
   if (!isJsonObject(given)) return { problem: 'content is missing' };
-  const stranger = Object.keys(given).find((name) => !fields.some((field) => field.name === name));
-  if (stranger !== undefined) return { problem: `the form has no field ${JSON.stringify(stranger)}` };
+  const unknown = Object.keys(given).find((name) => !fields.some((field) => field.name === name));
+  if (unknown !== undefined) return { problem: `the form has no field ${JSON.stringify(unknown)}` };
   const content: [string, FormValue][] = [];
   for (const field of fields) {
     const value = (Object.hasOwn(given, field.name) ? given[field.name] : undefined) ?? field.default;
@@ -89,7 +104,7 @@ export function checkForm(
 
 function textProblem(field: Extract<FormField, { kind: 'text' }>, value: string): string | null {
   const { minLength, maxLength, format } = field;
-  // As JSON Schema counts: characters, not halves of them.
+  // JSON Schema counts code points, not UTF-16 code units.
   const length = [...value].length;
   if (minLength !== null && length < minLength) return `must have at least ${minLength} characters`;
   if (maxLength !== null && length > maxLength) return `must have at most ${maxLength} characters`;
@@ -144,18 +159,18 @@ const formats: ReadonlyMap<string, TextFormat> = new Map([
   ],
 ]);
 
-/** Of the calendar: there is no 31st of April. */
+/** Whether the calendar has this date. */
 function isDate(text: string): boolean {
   if (!/^\d{4}-\d{2}-\d{2}$/.test(text)) return false;
   const date = new Date(`${text}T00:00:00Z`);
   return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(text);
 }
 
-/** Nobody fills in more, and a prompt shows all of it. */
+/** A prompt shows the whole form. */
 export const formLimits = { fields: 32, options: 100, nameChars: 100, textChars: 500 } as const;
 
 /**
- * The fields of a form, from its flat schema. What a value must be beyond what is known here is the server's to check.
+ * The fields of a form, from its flat schema. Unknown constraints are ignored; the server validates the values as well.
  * @throws UnusableQuestion
  */
 export function parseForm(schema: JsonValue | undefined): readonly FormField[] {
@@ -181,8 +196,8 @@ function parseField(name: string, schema: JsonValue, required: boolean): FormFie
   const words = { name, title: text(schema.title), description: text(schema.description), required };
   const field = { ...words, ...kindOf(name, schema) } as FormField;
   const given = schema.default as JsonValue | undefined;
-  const isUsable = given !== undefined && given !== null && fieldProblem(field, given) === null;
-  return Object.freeze({ ...field, default: isUsable ? given : null } as FormField);
+  const isValid = given !== undefined && given !== null && fieldProblem(field, given) === null;
+  return Object.freeze({ ...field, default: isValid ? given : null } as FormField);
 }
 
 function kindOf(name: string, schema: JsonObject) {
@@ -210,7 +225,7 @@ function kindOf(name: string, schema: JsonObject) {
   }
 }
 
-/** Null: the schema lists none. */
+/** Null: the schema is not a choice. */
 function optionsOf(name: string, { enum: values, enumNames }: JsonObject, titled: JsonValue | undefined) {
   if (values === undefined && titled === undefined) return null;
   const names = Array.isArray(enumNames) ? enumNames : [];
@@ -235,11 +250,3 @@ const text = (value: JsonValue | undefined) =>
 const number = (value: JsonValue | undefined) => (typeof value === 'number' ? value : null);
 
 const unusable = (name: string, why: string) => new UnusableQuestion(`field ${JSON.stringify(name)} ${why}`);
-
-/** A question that is put to nobody. The message says why, in words that follow the server's name. */
-export class UnusableQuestion extends Error {
-  constructor(why: string) {
-    super(why);
-    this.name = 'UnusableQuestion';
-  }
-}

@@ -1,33 +1,34 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../../base/json.ts';
+import { isSecureUrl } from '../../../../config/address.ts';
 import { type Redact, redactStrings } from '../../../../server/secrets/redactor.ts';
 import { type FormContent, type FormField, parseForm, UnusableQuestion } from './form.ts';
 
-/** What a server asks of whoever runs the guest. All words are its own. */
+/** A question of a server for the user. All text is the server's. */
 export type Question =
   | { readonly mode: 'form'; readonly message: string; readonly fields: readonly FormField[] }
-  /** Somebody is to open an address; nothing of what is done there passes here. */
+  /** Asks the user to open a URL. What the user does there is not visible here. */
   | { readonly mode: 'url'; readonly message: string; readonly url: string };
 
-/** What the server gets for it. */
+/** The reply to the server. */
 export type QuestionReply =
   | { readonly action: 'accept'; readonly content: FormContent | null }
   | {
       readonly action: 'decline' | 'cancel';
-      /** Why nobody was asked, for the log; null: somebody was. */
+      /** For the log: why the user was not asked. Null: the user was asked. */
       readonly why: string | null;
     };
 
-/** A call, as far as its server can ask something during it. */
-export interface AskedCall {
-  /** `signal`: the server takes the question back. */
-  asked(question: Question, signal: AbortSignal | null): Promise<QuestionReply>;
+/** A call during which its server may ask questions. */
+export interface QuestionTarget {
+  /** `signal`: the server cancels the question. */
+  ask(question: Question, signal: AbortSignal | null): Promise<QuestionReply>;
 }
 
-/** The whole of it as JSON. */
+/** Length of the request as JSON. */
 export const MAX_QUESTION_CHARS = 65_536;
 export const MAX_QUESTION_MESSAGE_CHARS = 4_000;
 
-/** What `redact` knows is shown to nobody, not even in a server's own words. @throws UnusableQuestion */
+/** Parses and redacts a question: a server must not show a secret to the user either. @throws UnusableQuestion */
 export function parseQuestion(given: JsonValue | undefined, redact: Redact): Question {
   if (!isJsonObject(given)) throw new UnusableQuestion('the request has no params');
   const chars = jsonChars(given);
@@ -41,16 +42,16 @@ export function parseQuestion(given: JsonValue | undefined, redact: Redact): Que
     const most = MAX_QUESTION_MESSAGE_CHARS;
     throw new UnusableQuestion(`the message has ${message.length} characters; the limit is ${most}`);
   }
-  if (mode === 'url') return { mode, message, url: parseAddress(params.url) };
+  if (mode === 'url') return { mode, message, url: parseQuestionUrl(params.url) };
   if (mode !== 'form') throw new UnusableQuestion('mode is neither "form" nor "url"');
   return { mode, message, fields: parseForm(params.requestedSchema) };
 }
 
-/** An address that a person may be shown: encrypted, or on this machine, and not one that hides where it leads. */
-function parseAddress(given: JsonValue | undefined): string {
+/** A URL that may be shown to a user: https or loopback, without a user name that could hide the host. */
+function parseQuestionUrl(given: JsonValue | undefined): string {
   const url = typeof given === 'string' ? URL.parse(given) : null;
   if (url === null) throw new UnusableQuestion('the url is not valid');
-  if (url.protocol !== 'https:' && !(url.protocol === 'http:' && isLoopback(url.hostname))) {
+  if (!isSecureUrl(url)) {
     throw new UnusableQuestion('the url must use https, or http on loopback');
   }
   if (url.username !== '' || url.password !== '') {
@@ -59,9 +60,7 @@ function parseAddress(given: JsonValue | undefined): string {
   return url.href;
 }
 
-const isLoopback = (host: string) => host === 'localhost' || host === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(host);
-
-/** Without end where it is nested beyond all measure. */
+/** Infinite if the value is nested too deeply for JSON.stringify. */
 function jsonChars(value: JsonObject): number {
   try {
     return JSON.stringify(value).length;
@@ -71,7 +70,7 @@ function jsonChars(value: JsonObject): number {
   }
 }
 
-/** What a server asks during a call of one of its tools. Every word of the question is the server's: not to be trusted. */
+/** A question of a server during a tool call, with the context of the call. Its text is not trusted. */
 export type ElicitationRequest = Question & {
   /** Name of the task; null if it has none. */
   readonly task: string | null;
@@ -80,24 +79,24 @@ export type ElicitationRequest = Question & {
   readonly callId: string;
   readonly server: string;
   readonly tool: string;
-  /** When the question is cancelled without an answer, in milliseconds since 1970. */
+  /** When the question expires, in milliseconds since 1970. */
   readonly deadlineMs: number;
-  /** Aborts when no answer is wanted any more; its reason says why in words. */
+  /** Aborts when the answer is no longer needed; the reason says why. */
   readonly signal: AbortSignal;
 };
 
-/** `accept` brings what was filled in (form), or says that the address was opened (url). */
+/** `accept` has the values of a form, or says that the URL was opened. */
 export type ElicitationAnswer =
   | { readonly action: 'accept'; readonly content?: FormContent }
   | { readonly action: 'decline' | 'cancel' };
 
 /**
- * Who answers what servers ask: a person at a terminal, or a program. What it fills in is checked by the form; if that
- * does not fit, or it throws, the server is told no.
+ * Answers questions of servers: a prompt at a terminal, or a program. The values are validated against the form; the
+ * question is declined if they are invalid or the decider throws.
  */
 export type ElicitationDecider = (request: ElicitationRequest) => ElicitationAnswer | Promise<ElicitationAnswer>;
 
-/** Makes an answer of whatever a decider gave; null if it is none. */
+/** Validates the result of a decider; null: invalid. */
 export function readElicitationAnswer(given: unknown): ElicitationAnswer | null {
   if (!isJsonObject(given)) return null;
   const { action, content } = given;

@@ -4,7 +4,7 @@ import type { McpServerRecord } from '../../../../server/records/server.ts';
 import type { Redact } from '../../../../server/secrets/redactor.ts';
 import type { PoolLog } from '../pool-options.ts';
 import { UnusableQuestion } from './form.ts';
-import { type AskedCall, parseQuestion, type QuestionReply } from './question.ts';
+import { parseQuestion, type QuestionReply, type QuestionTarget } from './question.ts';
 
 export interface ServerQuestionsDeps {
   readonly record: McpServerRecord;
@@ -13,10 +13,10 @@ export interface ServerQuestionsDeps {
   send(message: JSONRPCMessage): Promise<void>;
 }
 
-/** At one time over one connection; one more is cancelled. */
+/** Open questions per connection; above the limit they are cancelled. */
 export const MAX_OPEN_QUESTIONS = 8;
-/** Of different things that are wrong with one server. */
-const MAX_SAID = 16;
+/** Different warnings per server. */
+const MAX_WARNINGS = 16;
 
 const ELICIT = 'elicitation/create';
 const ROOTS = 'roots/list';
@@ -26,7 +26,7 @@ const CANCELLED = 'notifications/cancelled';
 const METHOD_NOT_FOUND = -32_601;
 const INVALID_PARAMS = -32_602;
 
-/** The server gets an error for it, and the log says why. */
+/** A request that the record does not permit. The server gets an error; the log says why. */
 class QuestionRefused extends Error {
   readonly code: number;
 
@@ -37,40 +37,40 @@ class QuestionRefused extends Error {
 }
 
 /**
- * What one server asks of us: in the old era by requests of its own, in the new one before it goes on with a call. It
- * gets what its record's `client_features` permits and nothing else.
+ * Answers the requests of one server: elicitation and roots. Old protocol versions send them as requests, new ones as
+ * part of a call. Only what `client_features` of the record permits is answered.
  */
 export class ServerQuestions {
   readonly #deps: ServerQuestionsDeps;
   readonly #open = new Map<string | number, AbortController>();
-  readonly #said = new Set<string>();
+  readonly #warnings = new Set<string>();
 
   constructor(deps: ServerQuestionsDeps) {
     this.#deps = deps;
   }
 
   /**
-   * Whether a message of the server was for here; then it is answered. `call`: the one that it is asked during; null:
-   * nobody can tell.
+   * Handles a message of the server; false: the message is of another kind. `call`: the call in flight; null: there is
+   * not exactly one.
    */
-  take(message: JSONRPCMessage, call: AskedCall | null): boolean {
+  take(message: JSONRPCMessage, call: QuestionTarget | null): boolean {
     if (!('method' in message)) return false;
     const { method } = message;
-    if (!('id' in message)) return method === CANCELLED && this.#takenBack(message.params?.requestId);
-    if (method === SAMPLE) this.#say('sent a sampling request, which is not supported');
+    if (!('id' in message)) return method === CANCELLED && this.#cancelled(message.params?.requestId);
+    if (method === SAMPLE) this.#warn('sent a sampling request, which is not supported');
     if (method !== ELICIT && method !== ROOTS) return false;
     void this.#answer(message.id, method, message.params as JsonObject | undefined, call);
     return true;
   }
 
   /**
-   * The result of one request, whichever way it came.
-   * @throws UnusableQuestion, or another Error that says what the record does not permit
+   * The result of one request.
+   * @throws UnusableQuestion, or QuestionRefused if the record does not permit the request
    */
   async reply(
     method: JsonValue | undefined,
     params: JsonValue | undefined,
-    call: AskedCall | null,
+    call: QuestionTarget | null,
     signal: AbortSignal | null,
   ): Promise<JsonObject> {
     try {
@@ -79,31 +79,31 @@ export class ServerQuestions {
       throw new QuestionRefused(METHOD_NOT_FOUND, 'sent a request that is not supported');
     } catch (error) {
       if (error instanceof UnusableQuestion)
-        this.#say(`sent an elicitation request that cannot be shown: ${error.message}`);
-      else if (error instanceof QuestionRefused) this.#say(error.message);
+        this.#warn(`sent an elicitation request that cannot be shown: ${error.message}`);
+      else if (error instanceof QuestionRefused) this.#warn(error.message);
       throw error;
     }
   }
 
-  async #answer(id: string | number, method: string, params: JsonObject | undefined, call: AskedCall | null) {
+  async #answer(id: string | number, method: string, params: JsonObject | undefined, call: QuestionTarget | null) {
     if (this.#open.has(id)) return;
-    const taken = new AbortController();
+    const cancelled = new AbortController();
     const isFull = this.#open.size >= MAX_OPEN_QUESTIONS;
-    if (!isFull) this.#open.set(id, taken);
-    else this.#say(`has more than ${MAX_OPEN_QUESTIONS} requests pending`);
+    if (!isFull) this.#open.set(id, cancelled);
+    else this.#warn(`has more than ${MAX_OPEN_QUESTIONS} requests pending`);
     try {
-      const result = isFull ? { action: 'cancel' } : await this.reply(method, params, call, taken.signal);
-      if (!taken.signal.aborted) await this.#deps.send({ jsonrpc: '2.0', id, result });
+      const result = isFull ? { action: 'cancel' } : await this.reply(method, params, call, cancelled.signal);
+      if (!cancelled.signal.aborted) await this.#deps.send({ jsonrpc: '2.0', id, result });
     } catch (error) {
       const code = error instanceof QuestionRefused ? error.code : INVALID_PARAMS;
       const message = error instanceof Error ? error.message : 'the request cannot be answered';
       await this.#deps.send({ jsonrpc: '2.0', id, error: { code, message } }).catch(() => {});
     } finally {
-      if (this.#open.get(id) === taken) this.#open.delete(id);
+      if (this.#open.get(id) === cancelled) this.#open.delete(id);
     }
   }
 
-  #takenBack(id: unknown): boolean {
+  #cancelled(id: unknown): boolean {
     const open = typeof id === 'string' || typeof id === 'number' ? this.#open.get(id) : undefined;
     open?.abort(new Error('the server cancelled its request'));
     return open !== undefined;
@@ -122,7 +122,7 @@ export class ServerQuestions {
 
   async #elicit(
     params: JsonValue | undefined,
-    call: AskedCall | null,
+    call: QuestionTarget | null,
     signal: AbortSignal | null,
   ): Promise<JsonObject> {
     const { elicitation: modes } = this.#deps.record.client_features;
@@ -131,18 +131,18 @@ export class ServerQuestions {
     if (modes.length === 0) throw new QuestionRefused(METHOD_NOT_FOUND, refused('elicitation'));
     const question = parseQuestion(params, this.#deps.redactContent);
     if (!modes.includes(question.mode)) throw new QuestionRefused(INVALID_PARAMS, refused(question.mode));
-    const reply = call === null ? duringNoCall : await call.asked(question, signal);
+    const reply = call === null ? duringNoCall : await call.ask(question, signal);
     if (reply.action === 'accept') {
       return { action: 'accept', ...(reply.content === null ? {} : { content: reply.content as JsonObject }) };
     }
-    if (reply.why !== null) this.#say(`requested user input and received "${reply.action}": ${reply.why}`);
+    if (reply.why !== null) this.#warn(`requested user input and received "${reply.action}": ${reply.why}`);
     return { action: reply.action };
   }
 
-  /** Each thing once: a server may ask as often as it likes. */
-  #say(what: string): void {
-    if (this.#said.size >= MAX_SAID || this.#said.has(what)) return;
-    this.#said.add(what);
+  /** Logs each warning once, however often the server asks. */
+  #warn(what: string): void {
+    if (this.#warnings.size >= MAX_WARNINGS || this.#warnings.has(what)) return;
+    this.#warnings.add(what);
     const { record, log } = this.#deps;
     const message = `server "${record.server_id}" ${what}`;
     log({ level: 'warn', event: 'question_refused', serverId: record.server_id, message });
@@ -154,7 +154,7 @@ const duringNoCall: QuestionReply = {
   why: 'the request names no call, and there is not exactly one call in flight (set "budgets.max_concurrency": 1)',
 };
 
-/** What a server is told that it may ask of us: what its record permits, and by default nothing. */
+/** The client capabilities to announce: what the record permits, by default none. */
 export function capabilitiesOf({ client_features: features }: McpServerRecord): ClientCapabilities {
   const { elicitation: modes, roots } = features;
   const form = modes.includes('form') ? { form: {} } : {};

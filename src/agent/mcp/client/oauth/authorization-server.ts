@@ -13,6 +13,7 @@ import type {
   OAuthProtectedResourceMetadata,
   OAuthTokens,
 } from '@modelcontextprotocol/client';
+import { isSecureUrl } from '../../../../config/address.ts';
 import type { McpOAuth } from '../../../../server/records/server.ts';
 import type { ClientProof } from '../resolved-record.ts';
 import type { McpLibrary } from '../transport/transport.ts';
@@ -117,9 +118,7 @@ function chosenServer(serverUrl: URL, named: readonly string[], issuer: string |
 
 function requireSecure(text: string, what: string): void {
   const url = URL.parse(text);
-  if (url?.protocol === 'https:') return;
-  const isLoopback = url !== null && /^(?:localhost|\[::1\]|127(?:\.\d+){3})$/.test(url.hostname);
-  if (url?.protocol === 'http:' && isLoopback) return;
+  if (url !== null && isSecureUrl(url)) return;
   throw new PermanentTokenError(`${what} ${JSON.stringify(text)} is not an https url`);
 }
 

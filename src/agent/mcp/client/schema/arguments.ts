@@ -1,14 +1,14 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../../base/json.ts';
 import { pointedAt } from './normalise.ts';
 
-/** Objects in objects that are looked into, and references that are followed one after the other. */
+/** Depth of nested objects, and of chained references. */
 const MAX_DEPTH = 8;
-/** Parts of one schema that are looked at; what is beyond them is sent as it was given. */
+/** Parts of a schema that are read; arguments of the others are sent unchanged. */
 const MAX_PARTS = 2_000;
 
 /**
- * What may be mended in an object before it is checked: a required property that is missing gets its default, a null for
- * an optional one that cannot be null is taken out. Models write both, and mean what is made of it.
+ * Repairs of two frequent mistakes of models, made before the arguments are validated: a missing required property gets
+ * its default, and a null is removed if the property is optional and not nullable.
  */
 export interface ObjectRepairs {
   /** Null: none. */
@@ -17,13 +17,13 @@ export interface ObjectRepairs {
   readonly nested: ReadonlyMap<string, ObjectRepairs> | null;
 }
 
-/** Null: there is nothing that could be mended. */
+/** Null: nothing can need a repair. */
 export function repairsOf(schema: JsonObject): ObjectRepairs | null {
-  return new Reading(schema).repairs(schema, MAX_DEPTH);
+  return new RepairReader(schema).repairs(schema, MAX_DEPTH);
 }
 
-/** The same object where nothing is to be mended, which costs nothing but the look. What was given never changes. */
-export function repaired(args: JsonObject, repairs: ObjectRepairs): JsonObject {
+/** Returns the same object if nothing needs a repair, else a copy. */
+export function repairedArguments(args: JsonObject, repairs: ObjectRepairs): JsonObject {
   let result = args;
   const own = () => {
     if (result === args) result = { ...args };
@@ -37,7 +37,7 @@ export function repaired(args: JsonObject, repairs: ObjectRepairs): JsonObject {
         if (notNull?.has(name) === true) delete own()[name];
       } else if (nested !== null && isJsonObject(value)) {
         const inner = nested.get(name);
-        const better = inner === undefined ? value : repaired(value, inner);
+        const better = inner === undefined ? value : repairedArguments(value, inner);
         if (better !== value) own()[name] = better;
       }
     }
@@ -48,7 +48,7 @@ export function repaired(args: JsonObject, repairs: ObjectRepairs): JsonObject {
   return result;
 }
 
-class Reading {
+class RepairReader {
   readonly #root: JsonObject;
   #left = MAX_PARTS;
 
@@ -63,7 +63,7 @@ class Reading {
     const defaults = new Map<string, JsonValue>();
     const notNull = new Set<string>();
     const nested = new Map<string, ObjectRepairs>();
-    // Set on an object, that one is no property of it.
+    // Assigning __proto__ sets no property.
     const properties = Object.entries(schema.properties).filter(([name]) => name !== '__proto__');
     for (const [name, property] of properties) {
       if (--this.#left < 0) break;
@@ -72,7 +72,7 @@ class Reading {
       if (isRequired && property.default !== undefined) defaults.set(name, property.default);
       if (!isRequired && this.#refusesNull(property, depth)) notNull.add(name);
     }
-    // Only then those within: the outer ones matter more, should there be too many.
+    // After the outer properties, which matter more if the schema is too large.
     for (const [name, property] of properties) {
       if (this.#left < 0) break;
       const inner = this.repairs(property, depth - 1);
@@ -86,7 +86,7 @@ class Reading {
     };
   }
 
-  /** Whether a schema certainly does not take null. */
+  /** Whether a schema certainly rejects null. */
   #refusesNull(schema: JsonValue, depth: number): boolean {
     if (--this.#left < 0 || depth === 0 || !isJsonObject(schema) || schema.nullable === true) return false;
     const { type, enum: values, anyOf, oneOf, allOf, $ref: reference } = schema;

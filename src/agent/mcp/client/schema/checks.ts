@@ -1,11 +1,18 @@
+/**
+ * Validation of tool arguments and results against the schemas of MCP servers.
+ *
+ * Neither schema nor value is trusted. A schema whose shape is cheap is compiled on the main thread, and small values are
+ * validated there; everything else runs on the schema thread with a timeout. Size and depth are bounded before that. A
+ * server whose schemas exceed the time too often gets no expensive validation any more ({@link SchemaStrikes}).
+ */
 import { errorText } from '../../../../base/error-text.ts';
 import type { JsonObject, JsonValue } from '../../../../base/json.ts';
-import { type ObjectRepairs, repaired, repairsOf } from './arguments.ts';
+import { type ObjectRepairs, repairedArguments, repairsOf } from './arguments.ts';
 import { SchemaCompiler, type Validator } from './compile.ts';
 import type { SchemaThread } from './schema-thread.ts';
 
-/** Nothing is wrong, what is wrong, or why nobody could tell. */
-export type Verdict = null | { readonly problem: string } | { readonly unchecked: string };
+/** Null: valid. `unchecked`: why the value was not validated. */
+export type ValidationResult = null | { readonly problem: string } | { readonly unchecked: string };
 
 export interface SchemaLimits {
   readonly maxSchemaBytes: number;
@@ -13,13 +20,13 @@ export interface SchemaLimits {
   readonly validationTimeoutMs: number;
 }
 
-/** A tool that asks for this is not one that somebody made by mistake. It is not offered at all. */
+/** A schema that no server sends by mistake. Its tool is not offered. */
 export class HostileSchemaError extends Error {}
 
-/** Of a server: after so many schemas that took too long, its dear ones are not tried any more. */
+/** Timeouts of the schemas of one server until its expensive schemas are no longer used. */
 const MAX_STRIKES = 3;
 
-/** What the schemas of one server have cost. */
+/** Counts the timeouts of the schemas of one server. */
 export class SchemaStrikes {
   #count = 0;
 
@@ -32,22 +39,19 @@ export class SchemaStrikes {
   }
 }
 
-/** Values that the host's own thread checks: entries, with a long text counting as several. */
+/** Size of values for the main thread, in entries; a long text counts as several. */
 const SMALL_VALUE = 4_096;
 const CHARS_PER_ENTRY = 64;
-/** More than this is not even handed to the thread: to write it as JSON would hold up this one. */
+/** Larger values are not validated: serializing them would block the main thread. */
 const MAX_CHECKED_CHARS = 4 * 1024 * 1024;
 const MAX_CHECKED_ENTRIES = 100_000;
 
-/** Arguments that take too long are refused; a result that does was earned by its call and is passed on. */
+/** After a timeout, arguments are rejected; a result is passed on, because the call has taken effect. */
 export type CheckSubject = 'arguments' | 'structuredContent';
 
 let nextKey = 1;
 
-/**
- * One schema of a tool. Compiled when it is first asked: on the host's thread if its shape proves it cheap and the
- * value is small, in the thread for schemas otherwise. Neither a schema nor a value can hold up the host.
- */
+/** One schema of a tool; compiled when it is first used. */
 export class SchemaCheck {
   readonly #schema: JsonObject;
   readonly #subject: CheckSubject;
@@ -56,14 +60,14 @@ export class SchemaCheck {
   readonly #strikes: SchemaStrikes;
   readonly #key = `schema-${nextKey++}`;
   #validator: Validator | null = null;
-  /** Undefined: nobody asked yet. */
+  /** Undefined: not computed yet. */
   #repairs: ObjectRepairs | null | undefined;
-  /** As JSON; made when it is first handed to the thread. */
+  /** The schema as JSON, for the schema thread. */
   #text: string | null = null;
-  /** Why it cannot be used; what was found out once is not tried again. */
+  /** Why the schema cannot be used; final. */
   #unusable: string | null = null;
-  /** The thread has compiled it in time before. */
-  #known = false;
+  /** The schema thread compiled it in time. */
+  #isCompiled = false;
 
   constructor(schema: JsonObject, subject: CheckSubject, engine: SchemaEngine, strikes: SchemaStrikes) {
     this.#schema = schema;
@@ -81,20 +85,20 @@ export class SchemaCheck {
     }
   }
 
-  /** The arguments as they are checked and sent: the same object, unless something in them can be mended. */
+  /** The arguments to validate and send: the same object, unless something needs a repair. */
   prepared(args: JsonObject): JsonObject {
     if (this.#repairs === undefined) this.#repairs = repairsOf(this.#schema);
-    return this.#repairs === null ? args : repaired(args, this.#repairs);
+    return this.#repairs === null ? args : repairedArguments(args, this.#repairs);
   }
 
-  /** At once for a cheap schema and a small value. */
-  check(value: JsonValue): Verdict | Promise<Verdict> {
+  /** Synchronous for a cheap schema and a small value. */
+  check(value: JsonValue): ValidationResult | Promise<ValidationResult> {
     if (this.#unusable !== null) return { unchecked: this.#unusable };
-    if (!this.#shape.cheap || !fits(value, SMALL_VALUE)) return this.#askThread(value);
+    if (!this.#shape.cheap || !fits(value, SMALL_VALUE)) return this.#checkOnThread(value);
     const validator = this.#compiled();
     return validator === null
       ? { unchecked: this.#unusable ?? '' }
-      : verdict(validator.problem(value), validator.unused);
+      : validationResult(validator.problem(value), validator.unused);
   }
 
   #compiled(): Validator | null {
@@ -107,7 +111,7 @@ export class SchemaCheck {
     return this.#validator;
   }
 
-  async #askThread(value: JsonValue): Promise<Verdict> {
+  async #checkOnThread(value: JsonValue): Promise<ValidationResult> {
     if (this.#strikes.isOut) return { unchecked: "validation against this server's schemas took too long before" };
     if (!fits(value, MAX_CHECKED_ENTRIES)) {
       return { unchecked: `the value has more than ${MAX_CHECKED_ENTRIES} entries, or a string of that length` };
@@ -125,37 +129,39 @@ export class SchemaCheck {
       return { unchecked: this.#unusable };
     }
     const about = { key: this.#key, schema: this.#text, named: this.#shape.named, subject: this.#subject };
-    const ask = async (what: string | null) => {
-      const answer = await thread.ask({ ...about, value: what }, limits.validationTimeoutMs);
-      if (answer === 'too_dear') this.#strikes.add();
-      return answer;
+    const request = async (json: string | null) => {
+      const response = await thread.validate({ ...about, value: json }, limits.validationTimeoutMs);
+      if (response === 'too_expensive') this.#strikes.add();
+      return response;
     };
-    if (!this.#known) {
-      const compiled = await ask(null);
-      if (compiled === 'too_dear')
+    if (!this.#isCompiled) {
+      const compiled = await request(null);
+      if (compiled === 'too_expensive')
         this.#unusable = `compiling the schema took longer than ${limits.validationTimeoutMs} ms`;
       else if (compiled.kind === 'unusable') this.#unusable = compiled.why;
       if (this.#unusable !== null) return { unchecked: this.#unusable };
-      this.#known = true;
+      this.#isCompiled = true;
     }
-    const answer = await ask(text);
-    if (answer === 'too_dear') {
+    const response = await request(text);
+    if (response === 'too_expensive') {
       const late = `${this.#subject} could not be validated within ${limits.validationTimeoutMs} ms`;
       return this.#subject === 'arguments' ? { problem: late } : { unchecked: late };
     }
-    return answer.kind === 'checked' ? verdict(answer.problem, answer.unused) : { unchecked: answer.why };
+    return response.kind === 'checked'
+      ? validationResult(response.problem, response.unused)
+      : { unchecked: response.why };
   }
 }
 
-/** A value that is right by a part of the schema was not checked by the rest of it. */
-function verdict(problem: string | null, unused: string | null): Verdict {
+/** A value that is valid against part of the schema is reported as not fully validated. */
+function validationResult(problem: string | null, unused: string | null): ValidationResult {
   if (problem !== null) return { problem };
   return unused === null
     ? null
     : { unchecked: `part of the schema cannot be used; only the rest is validated: ${unused}` };
 }
 
-/** What all schemas of a pool share. */
+/** Shared by all schemas of a pool. */
 export interface SchemaEngine {
   readonly compiler: SchemaCompiler;
   readonly thread: SchemaThread;
@@ -166,7 +172,7 @@ export async function loadSchemaEngine(thread: SchemaThread, limits: SchemaLimit
   return { compiler: await SchemaCompiler.load(), thread, limits };
 }
 
-/** Whether a value has at most so many entries, with a long text counting as several. */
+/** Whether a value has at most this many entries; a long text counts as several. */
 function fits(value: JsonValue, entries: number): boolean {
   let room = entries;
   const open: JsonValue[] = [value];
@@ -182,7 +188,7 @@ function fits(value: JsonValue, entries: number): boolean {
   return true;
 }
 
-/** Null for what is nested so deeply that it can be read but not written. */
+/** Null: the value is nested too deeply for JSON.stringify. */
 function asJson(value: JsonValue): string | null {
   try {
     return JSON.stringify(value);
@@ -191,7 +197,7 @@ function asJson(value: JsonValue): string | null {
   }
 }
 
-/** Keywords whose cost is not bounded by the size of the value. As names of properties they only cost a little time. */
+/** Keywords whose cost is not bounded by the size of the value. Properties with these names count as well, which is harmless. */
 const costly: ReadonlySet<string> = new Set([
   '$dynamicRef',
   '$recursiveRef',
@@ -206,25 +212,25 @@ const costly: ReadonlySet<string> = new Set([
 const branching: ReadonlySet<string> = new Set(['allOf', 'anyOf', 'dependentSchemas', 'if', 'not', 'oneOf']);
 const identifying: ReadonlySet<string> = new Set(['$anchor', '$dynamicAnchor', '$id', '$recursiveAnchor']);
 
-/** What the host's own thread takes upon itself: compiling it takes a few milliseconds, checking a small value less. */
+/** Limits for the main thread: compiling takes a few milliseconds, validating a small value less. */
 const cheap = { keys: 600, branches: 16, enumValues: 64 } as const;
 
-/** Of a schema that is used at all; to look at so many takes this thread some milliseconds. */
+/** Larger schemas are not used. Counting this many parts takes a few milliseconds. */
 export const MAX_SCHEMA_PARTS = 100_000;
 
 export interface SchemaShape {
   readonly depth: number;
-  /** Whether it has more than {@link MAX_SCHEMA_PARTS}: then nobody has looked at all of them. */
+  /** Whether it has more than {@link MAX_SCHEMA_PARTS}; the rest was not read. */
   readonly tooLarge: boolean;
-  /** Whether it may be compiled, and small values be checked against it, on the host's own thread. */
+  /** Whether the main thread may compile it and validate small values. */
   readonly cheap: boolean;
-  /** Whether it gives names to itself or its parts, which other schemas could refer to. */
+  /** Whether it has names that other schemas could refer to. */
   readonly named: boolean;
-  /** `$async` makes a validator answer with a promise, which counts as true: no schema of a tool has a use for it. */
+  /** `$async` makes a validator return a promise, which is truthy. */
   readonly async: boolean;
 }
 
-/** Looks at a schema without recursion, and no deeper than `maxDepth`. */
+/** Measures a schema without recursion, no deeper than `maxDepth`. */
 export function schemaShape(schema: unknown, maxDepth: number): SchemaShape {
   let depth = 0;
   let keys = 0;
@@ -245,7 +251,7 @@ export function schemaShape(schema: unknown, maxDepth: number): SchemaShape {
         continue;
       }
       const parts = node as Record<string, unknown>;
-      // Not its entries: of an object with very many properties they would take longer than everything else here.
+      // Not Object.entries: slow for an object with very many properties.
       for (const key in parts) {
         const child = parts[key];
         keys += 1;
@@ -280,10 +286,7 @@ const isNode = (child: unknown): child is object => typeof child === 'object' &&
 
 const LOCAL_REFERENCE = /^#\/(\$defs|definitions)\/([\w.-]+)$/;
 
-/**
- * Whether a schema has at most so many keys once each reference to its own definitions is replaced by what it names.
- * One that goes round in a circle never does, nor one that refers to anything else.
- */
+/** Whether a schema has at most `most` keys with its references expanded. Circular and other references: false. */
 function expandsTo(schema: unknown, most: number): boolean {
   let left = most;
   const open: unknown[] = [schema];

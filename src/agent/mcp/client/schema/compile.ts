@@ -5,16 +5,15 @@ import type { JsonObject, JsonValue } from '../../../../base/json.ts';
 import { normalise } from './normalise.ts';
 
 export interface Validator {
-  /** What is wrong with the value, or null. Never repeats the value itself. */
+  /** Why the value is invalid; null: valid. Never quotes the value. */
   readonly problem: (value: JsonValue) => string | null;
-  /** What of the schema is not looked at, because it means nothing; null: all of it is. */
+  /** The first part of the schema that is ignored because it is meaningless; null: none. */
   readonly unused: string | null;
 }
 
 /*
- * Schemas come from servers and are not trusted. References leave nothing but the schema itself (no network, `$data`
- * off). `format` is not checked at all, and a server may describe a tool wrongly. What bounds the time of all this is
- * where it runs: see checks.ts.
+ * Schemas come from servers and are not trusted. References stay within the schema (no network, `$data` off). `format` is
+ * not validated. checks.ts bounds the time.
  */
 const options: Options = {
   strict: false,
@@ -27,7 +26,7 @@ const options: Options = {
   code: { regExp: Object.assign(lenientRegExp, { code: 'new RegExp' }) },
 };
 
-// Patterns are meant to be read with the `u` flag; many in the wild are only valid without it.
+// JSON Schema patterns need the `u` flag, but many servers send patterns that are valid only without it.
 function lenientRegExp(pattern: string, flags: string): RegExp {
   try {
     return new RegExp(pattern, flags);
@@ -46,7 +45,7 @@ export class SchemaCompiler {
     this.#library = library;
   }
 
-  /** Loads ajv; it costs tens of milliseconds, so not before there is something to check. */
+  /** Loads ajv, which takes tens of milliseconds. */
   static async load(): Promise<SchemaCompiler> {
     const [{ Ajv }, { Ajv2020 }] = await Promise.all([import('ajv'), import('ajv/dist/2020.js')]);
     return new SchemaCompiler({ Ajv, Ajv2020 });
@@ -59,7 +58,7 @@ export class SchemaCompiler {
     try {
       return this.#normalised(body, declared, true, subject);
     } catch {
-      // Two parts with one name, or a name in the wrong place: most such schemas have no need of their names.
+      // A duplicate or misplaced name. Most such schemas do not refer to their names.
       return this.#normalised(body, declared, false, subject);
     }
   }
@@ -79,14 +78,14 @@ export class SchemaCompiler {
     }
   }
 
-  // Names would stay in the engine and be found by other servers' schemas, so a schema with names gets its own.
+  // Other servers' schemas could refer to names in a shared engine, so a schema with names gets its own.
   #compileIn(dialect: Dialect, schema: object, named: boolean): ValidateFunction {
     const Engine = dialect === '2020-12' ? this.#library.Ajv2020 : this.#library.Ajv;
     const engine = (named ? undefined : this.#engines[dialect]) ?? new Engine(options);
     try {
       return engine.compile(schema);
     } finally {
-      engine.removeSchema(schema); // otherwise every schema ever seen stays in the engine
+      engine.removeSchema(schema); // otherwise the engine retains every schema
       if (!named) this.#engines[dialect] = engine;
     }
   }
@@ -95,16 +94,16 @@ export class SchemaCompiler {
 function problemOf(check: ValidateFunction, subject: string): Validator['problem'] {
   return (value) => {
     try {
-      // Nothing but true: a promise would be as good as a yes to whoever asks less exactly.
+      // Only true is valid: a promise would be truthy.
       return check(value) === true ? null : describe(check.errors?.[0], subject);
     } catch (error) {
-      // A schema that refers to itself runs out of stack.
+      // A schema that refers to itself overflows the stack.
       return `${subject} could not be validated: ${error instanceof RangeError ? 'nested too deeply' : 'internal error'}`;
     }
   };
 }
 
-// Without a declaration the protocol says 2020-12, and servers mean draft-07 as often, also where they declare the other.
+// Without $schema the protocol says 2020-12, but servers mean draft-07 as often, even if they declare the other.
 function dialects(declared: JsonValue | undefined): Dialect[] {
   if (typeof declared !== 'string') return ['2020-12', 'draft-07'];
   return declared.includes('2020-12') ? ['2020-12', 'draft-07'] : ['draft-07', '2020-12'];

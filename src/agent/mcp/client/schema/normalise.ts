@@ -1,19 +1,22 @@
+/**
+ * Normalises JSON schemas of MCP servers to the form that ajv accepts.
+ *
+ * Handles OpenAPI's `nullable`, draft 4's boolean `exclusiveMinimum`, draft 3's `required: true`, invalid types, and
+ * references that lead nowhere. Meaningless keywords are removed and reported; the rest is validated. The result is only
+ * for validation: the model and the guest get the schema of the server. The input is bounded by the caller (checks.ts).
+ */
 import { cutText } from '../../../../base/cut-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../../base/json.ts';
 
 export interface NormalisedSchema {
   readonly schema: JsonObject;
-  /** What of it nothing can be checked against; null: all of it is used. */
+  /** The first part that was removed; null: none. */
   readonly unused: string | null;
 }
 
 /**
- * A schema as it is written in the wild, in the form that a validator takes: OpenAPI's `nullable`, draft 4's boolean
- * `exclusiveMinimum`, draft 3's `required: true`, types that are none, references that lead nowhere. What means nothing
- * is left out, and the rest is checked. It is for our check alone: the model and the guest see what the server wrote.
- *
- * `names`: whether `$id` and anchors stay, and references by them. Without them every reference is one to a place in the
- * schema, and what stands there becomes a definition of its own.
+ * `names`: whether to retain `$id`, anchors, and references by name. Without them each reference is a JSON pointer, and
+ * its target becomes a definition.
  */
 export function normalise(schema: JsonObject, { names }: { readonly names: boolean }): NormalisedSchema {
   return new Normaliser(schema, names).run();
@@ -33,12 +36,12 @@ type Form =
   | 'name'
   | 'old name';
 
-/** What a keyword holds. Those that are not here stay as they are. */
+/** The kind of value that a keyword has. Other keywords stay unchanged. */
 const forms: Readonly<Record<string, Form>> = {
   default: 'data',
   example: 'data',
   examples: 'data',
-  format: 'data', // it is not checked
+  format: 'data', // not validated
   additionalItems: 'schema',
   additionalProperties: 'schema',
   contains: 'schema',
@@ -46,7 +49,7 @@ const forms: Readonly<Record<string, Form>> = {
   if: 'schema',
   not: 'schema',
   propertyNames: 'schema',
-  // biome-ignore lint/suspicious/noThenProperty: the keyword of JSON Schema; nobody awaits this table
+  // biome-ignore lint/suspicious/noThenProperty: the keyword of JSON Schema; this table is never awaited
   then: 'schema',
   unevaluatedItems: 'schema',
   unevaluatedProperties: 'schema',
@@ -89,7 +92,7 @@ type Entry = [keyword: string, value: JsonValue];
 class Normaliser {
   readonly #root: JsonObject;
   readonly #names: boolean;
-  /** By the reference that leads to it. */
+  /** By reference. */
   readonly #definitions = new Map<string, { readonly name: string; readonly target: JsonValue }>();
   #unused: string | null = null;
 
@@ -99,22 +102,22 @@ class Normaliser {
   }
 
   run(): NormalisedSchema {
-    const { nullable: _, ...root } = this.#root; // what is checked is never null
+    const { nullable: _, ...root } = this.#root; // the root value is never null
     const schema = this.#schema(root) as JsonObject;
     const definitions: Entry[] = [];
-    // The map grows while it is walked: definitions refer to others.
+    // The map grows during the loop: definitions refer to others.
     for (const { name, target } of this.#definitions.values()) definitions.push([name, this.#schema(target) ?? true]);
     const whole = definitions.length === 0 ? schema : { ...schema, $defs: Object.fromEntries(definitions) };
     return { schema: whole, unused: this.#unused };
   }
 
-  /** Undefined: it is no schema. */
+  /** Undefined: not a schema. */
   #schema(schema: JsonValue): JsonValue | undefined {
     if (typeof schema === 'boolean') return schema;
     if (!isJsonObject(schema)) return undefined;
     const entries = Object.entries(schema).flatMap(([keyword, value]) => this.#keyword(keyword, value, schema));
-    const demanded = demandedByProperties(schema);
-    const own = demanded.length === 0 ? entries : requiring(entries, demanded);
+    const required = requiredByProperties(schema);
+    const own = required.length === 0 ? entries : requiring(entries, required);
     return schema.nullable === true ? orNull(own) : Object.fromEntries(own);
   }
 
@@ -127,7 +130,7 @@ class Normaliser {
       case 'nullable':
         return [];
       case 'enum':
-        return Array.isArray(value) && value.length > 0 ? [[keyword, value]] : this.#leaveOut(keyword, value);
+        return Array.isArray(value) && value.length > 0 ? [[keyword, value]] : this.#remove(keyword, value);
       case 'required':
         return this.#required(value);
       case 'dependencies':
@@ -135,14 +138,14 @@ class Normaliser {
       case 'maximum':
       case 'minimum': {
         const isExclusive = beside[keyword === 'maximum' ? 'exclusiveMaximum' : 'exclusiveMinimum'] === true;
-        if (typeof value !== 'number') return this.#leaveOut(keyword, value);
+        if (typeof value !== 'number') return this.#remove(keyword, value);
         return isExclusive ? [] : [[keyword, value]];
       }
       case 'exclusiveMaximum':
       case 'exclusiveMinimum': {
         const bound = value === true ? beside[keyword === 'exclusiveMaximum' ? 'maximum' : 'minimum'] : value;
         if (typeof bound === 'number') return [[keyword, bound]];
-        return typeof value === 'boolean' ? [] : this.#leaveOut(keyword, value);
+        return typeof value === 'boolean' ? [] : this.#remove(keyword, value);
       }
       default:
         return this.#byForm(keyword, value);
@@ -151,8 +154,8 @@ class Normaliser {
 
   #byForm(keyword: string, value: JsonValue): Entry[] {
     const form = Object.hasOwn(forms, keyword) ? forms[keyword] : undefined;
-    const kept = (made: JsonValue | undefined): Entry[] =>
-      made === undefined ? this.#leaveOut(keyword, value) : [[keyword, made]];
+    const retained = (made: JsonValue | undefined): Entry[] =>
+      made === undefined ? this.#remove(keyword, value) : [[keyword, made]];
     switch (form) {
       case undefined:
         return [[keyword, value]];
@@ -162,23 +165,23 @@ class Normaliser {
       case 'name':
         return this.#names ? [[keyword, value]] : [];
       case 'definitions':
-        return this.#names ? kept(this.#map(value, keyword)) : [];
+        return this.#names ? retained(this.#map(value, keyword)) : [];
       case 'map':
-        return kept(this.#map(value, keyword));
+        return retained(this.#map(value, keyword));
       case 'schema':
-        return kept(this.#schema(value));
+        return retained(this.#schema(value));
       case 'schemas':
-        return kept(this.#list(value));
+        return retained(this.#list(value));
       case 'schema or schemas':
-        return kept(Array.isArray(value) ? this.#list(value) : this.#schema(value));
+        return retained(Array.isArray(value) ? this.#list(value) : this.#schema(value));
       case 'number':
-        return kept(typeof value === 'number' ? value : undefined);
+        return retained(typeof value === 'number' ? value : undefined);
       case 'flag':
-        return kept(typeof value === 'boolean' ? value : undefined);
+        return retained(typeof value === 'boolean' ? value : undefined);
       case 'pattern':
-        return kept(isPattern(value) ? value : undefined);
+        return retained(isPattern(value) ? value : undefined);
       case 'texts by name':
-        return kept(isJsonObject(value) && Object.values(value).every(isTexts) ? value : undefined);
+        return retained(isJsonObject(value) && Object.values(value).every(isTexts) ? value : undefined);
     }
   }
 
@@ -187,7 +190,7 @@ class Normaliser {
     return Object.fromEntries(
       Object.entries(value).flatMap(([name, child]): Entry[] => {
         const made = keyword === 'patternProperties' && !isPattern(name) ? undefined : this.#schema(child);
-        return made === undefined ? this.#leaveOut(name, child) : [[name, made]];
+        return made === undefined ? this.#remove(name, child) : [[name, made]];
       }),
     );
   }
@@ -199,10 +202,10 @@ class Normaliser {
   }
 
   #dependencies(value: JsonValue): Entry[] {
-    if (!isJsonObject(value)) return this.#leaveOut('dependencies', value);
+    if (!isJsonObject(value)) return this.#remove('dependencies', value);
     const made = Object.entries(value).flatMap(([name, child]): Entry[] => {
       const dependency = isTexts(child) ? child : this.#schema(child);
-      return dependency === undefined ? this.#leaveOut('dependencies', child) : [[name, dependency]];
+      return dependency === undefined ? this.#remove('dependencies', child) : [[name, dependency]];
     });
     return [['dependencies', Object.fromEntries(made)]];
   }
@@ -213,7 +216,7 @@ class Normaliser {
     if (known !== undefined) return [['$ref', `#/$defs/${known.name}`]];
     const target = typeof value === 'string' ? pointedAt(this.#root, value) : undefined;
     if (typeof value !== 'string' || (typeof target !== 'boolean' && !isJsonObject(target))) {
-      return this.#leaveOut('$ref', value);
+      return this.#remove('$ref', value);
     }
     const name = `d${this.#definitions.size}`;
     this.#definitions.set(value, { name, target });
@@ -223,24 +226,24 @@ class Normaliser {
   #type(value: JsonValue): Entry[] {
     const named = Array.isArray(value) ? value : [value];
     if (named.includes('any')) return [];
-    if (named.length === 0 || !named.every((type) => types.has(type))) return this.#leaveOut('type', value);
+    if (named.length === 0 || !named.every((type) => types.has(type))) return this.#remove('type', value);
     return [['type', value]];
   }
 
-  /** One that is true or false belongs to the property itself, see {@link demandedByProperties}. */
+  /** For a boolean see {@link requiredByProperties}. */
   #required(value: JsonValue): Entry[] {
     if (typeof value === 'boolean') return [];
-    return isTexts(value) ? [['required', value]] : this.#leaveOut('required', value);
+    return isTexts(value) ? [['required', value]] : this.#remove('required', value);
   }
 
-  #leaveOut(keyword: string, value: JsonValue): [] {
+  #remove(keyword: string, value: JsonValue): [] {
     const shown = cutText(JSON.stringify(value), MAX_SHOWN_CHARS);
     this.#unused ??= `its ${cutText(keyword, MAX_SHOWN_CHARS)} ${shown} is not supported`;
     return [];
   }
 }
 
-function demandedByProperties({ properties }: JsonObject): string[] {
+function requiredByProperties({ properties }: JsonObject): string[] {
   if (!isJsonObject(properties)) return [];
   return Object.keys(properties).filter((name) => {
     const property = properties[name];
@@ -254,11 +257,11 @@ function requiring(entries: readonly Entry[], names: readonly string[]): Entry[]
   return [...others, ['required', [...new Set([...(before as string[]), ...names])]]];
 }
 
-/** Keywords that say something about null too, so that null cannot be let in beside them. */
+/** Keywords that apply to null as well, so null needs a branch of its own. */
 const aboutNull: ReadonlySet<string> = new Set(['$ref', 'allOf', 'anyOf', 'const', 'if', 'not', 'oneOf']);
 
 function orNull(entries: readonly Entry[]): JsonObject {
-  // The null comes last: what is told about a wrong value is what the first branch says.
+  // Null comes last, because errors are reported for the first branch.
   if (entries.some(([keyword]) => aboutNull.has(keyword))) {
     return { anyOf: [Object.fromEntries(entries), { type: 'null' }] };
   }
@@ -289,7 +292,7 @@ function isPattern(value: JsonValue): value is string {
   }
 }
 
-/** What a reference within a schema leads to (`#/$defs/Point`); undefined: nothing, or it leaves the schema. */
+/** The target of a JSON pointer such as `#/$defs/Point`; undefined: none within the schema. */
 export function pointedAt(root: JsonObject, reference: string): JsonValue | undefined {
   if (reference === '#') return root;
   if (!reference.startsWith('#/')) return undefined;

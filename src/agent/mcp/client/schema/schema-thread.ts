@@ -1,49 +1,49 @@
 import { Worker } from 'node:worker_threads';
 
-export interface SchemaQuestion {
-  /** The same for the same schema; the thread compiles each once. */
+export interface SchemaRequest {
+  /** Identifies the schema; the thread compiles each schema once. */
   readonly key: string;
   readonly schema: string;
   readonly named: boolean;
   readonly subject: string;
-  /** JSON; null: only compile it. */
+  /** JSON; null: compile the schema only. */
   readonly value: string | null;
 }
 
-export type SchemaAnswer =
+export type SchemaResponse =
   | { readonly kind: 'checked'; readonly problem: string | null; readonly unused: string | null }
   | { readonly kind: 'unusable'; readonly why: string };
 
-interface Waiting {
-  readonly question: SchemaQuestion;
+interface QueuedRequest {
+  readonly request: SchemaRequest;
   readonly timeoutMs: number;
-  readonly resolve: (answer: SchemaAnswer | 'too_dear') => void;
+  readonly resolve: (answer: SchemaResponse | 'too_expensive') => void;
 }
 
 export interface SchemaThreadOptions {
-  /** Questions that wait; one more is not asked at all. */
-  readonly maxWaiting: number;
+  /** Length of the queue; above it requests fail. */
+  readonly maxQueued: number;
   /** An idle thread ends after this time. */
   readonly idleMs: number;
 }
 
 const HEAP_MB = 256;
-/** For a thread to be there at all: its start says nothing about the schema that waits for it. */
+/** The start of the thread does not count against the time of a schema. */
 const START_MS = 20_000;
 
-/** Next to this file: TypeScript in a checkout, JavaScript in the package. */
+/** Next to this file: TypeScript in a checkout, bundled in the package. */
 const threadUrl = new URL(import.meta.url.endsWith('.ts') ? './thread.ts' : './schema-thread.cjs', import.meta.url);
 
 /**
- * A thread that answers one question after the other, started when there is one and ended when it takes too long:
- * what a hostile schema does there costs its own answer and nothing else.
+ * Runs expensive schemas on a worker thread, one request at a time. The thread is started on demand and terminated when a
+ * request exceeds its time or memory, so a hostile schema costs only its own result.
  */
 export class SchemaThread {
   readonly #options: SchemaThreadOptions;
-  readonly #waiting: Waiting[] = [];
+  readonly #queue: QueuedRequest[] = [];
   #worker: Worker | null = null;
   #isReady = false;
-  #asked: { readonly waiting: Waiting; readonly timer: NodeJS.Timeout } | null = null;
+  #running: { readonly queued: QueuedRequest; readonly timer: NodeJS.Timeout } | null = null;
   #idle: NodeJS.Timeout | null = null;
   #closed = false;
 
@@ -51,43 +51,43 @@ export class SchemaThread {
     this.#options = options;
   }
 
-  /** `timeoutMs` is for this question alone, not for those before it. */
-  ask(question: SchemaQuestion, timeoutMs: number): Promise<SchemaAnswer | 'too_dear'> {
-    if (this.#closed || this.#waiting.length >= this.#options.maxWaiting) return Promise.resolve('too_dear');
+  /** `timeoutMs` does not include the time in the queue. */
+  validate(request: SchemaRequest, timeoutMs: number): Promise<SchemaResponse | 'too_expensive'> {
+    if (this.#closed || this.#queue.length >= this.#options.maxQueued) return Promise.resolve('too_expensive');
     return new Promise((resolve) => {
-      this.#waiting.push({ question, timeoutMs, resolve });
+      this.#queue.push({ request, timeoutMs, resolve });
       this.#next();
     });
   }
 
   async close(): Promise<void> {
     this.#closed = true;
-    for (const { resolve } of this.#waiting.splice(0)) resolve('too_dear');
+    for (const { resolve } of this.#queue.splice(0)) resolve('too_expensive');
     await this.#end();
   }
 
   #next(): void {
-    if (this.#asked !== null) return;
-    const waiting = this.#waiting.shift();
-    if (waiting === undefined) {
-      this.#restUntilNeeded();
+    if (this.#running !== null) return;
+    const queued = this.#queue.shift();
+    if (queued === undefined) {
+      this.#endWhenIdle();
       return;
     }
     if (this.#idle !== null) clearTimeout(this.#idle);
     this.#idle = null;
     const worker = this.#worker ?? this.#start();
-    const timeoutMs = this.#isReady ? waiting.timeoutMs : START_MS;
-    this.#asked = { waiting, timer: setTimeout(() => this.#giveUp(worker), timeoutMs) };
-    worker.postMessage(waiting.question);
+    const timeoutMs = this.#isReady ? queued.timeoutMs : START_MS;
+    this.#running = { queued, timer: setTimeout(() => this.#abandon(worker), timeoutMs) };
+    worker.postMessage(queued.request);
   }
 
-  /** The clock of the question that the thread was started for begins now. */
+  /** Starts the clock of the first request. */
   #ready(worker: Worker): void {
     this.#isReady = true;
-    if (this.#asked === null) return;
-    const { waiting, timer } = this.#asked;
+    if (this.#running === null) return;
+    const { queued, timer } = this.#running;
     clearTimeout(timer);
-    this.#asked = { waiting, timer: setTimeout(() => this.#giveUp(worker), waiting.timeoutMs) };
+    this.#running = { queued, timer: setTimeout(() => this.#abandon(worker), queued.timeoutMs) };
   }
 
   #start(): Worker {
@@ -98,35 +98,35 @@ export class SchemaThread {
       name: 'spear-schemas',
     });
     worker.unref();
-    worker.on('message', (message: SchemaAnswer | 'ready') => {
+    worker.on('message', (message: SchemaResponse | 'ready') => {
       if (worker !== this.#worker) return;
       if (message === 'ready') this.#ready(worker);
-      else this.#answered(message);
+      else this.#finish(message);
     });
-    // Out of memory, or a mistake of ours: either way there is no answer.
-    worker.on('error', () => this.#giveUp(worker));
+    // Out of memory, or a bug of ours.
+    worker.on('error', () => this.#abandon(worker));
     this.#worker = worker;
     this.#isReady = false;
     return worker;
   }
 
-  #answered(answer: SchemaAnswer | 'too_dear'): void {
-    const asked = this.#asked;
-    if (asked === null) return;
-    clearTimeout(asked.timer);
-    this.#asked = null;
-    asked.waiting.resolve(answer);
+  #finish(response: SchemaResponse | 'too_expensive'): void {
+    const running = this.#running;
+    if (running === null) return;
+    clearTimeout(running.timer);
+    this.#running = null;
+    running.queued.resolve(response);
     this.#next();
   }
 
-  #giveUp(worker: Worker): void {
+  #abandon(worker: Worker): void {
     if (worker !== this.#worker) return;
     this.#worker = null;
     void worker.terminate();
-    this.#answered('too_dear');
+    this.#finish('too_expensive');
   }
 
-  #restUntilNeeded(): void {
+  #endWhenIdle(): void {
     this.#idle ??= setTimeout(() => {
       this.#idle = null;
       void this.#end();
@@ -138,7 +138,7 @@ export class SchemaThread {
     this.#idle = null;
     const worker = this.#worker;
     this.#worker = null;
-    this.#answered('too_dear');
+    this.#finish('too_expensive');
     await worker?.terminate();
   }
 }

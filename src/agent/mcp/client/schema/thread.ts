@@ -1,21 +1,22 @@
 import { parentPort } from 'node:worker_threads';
 import type { JsonObject, JsonValue } from '../../../../base/json.ts';
 import { SchemaCompiler, type Validator } from './compile.ts';
-import type { SchemaAnswer, SchemaQuestion } from './schema-thread.ts';
+import type { SchemaRequest, SchemaResponse } from './schema-thread.ts';
 
-// The thread that schemas too dear for the host are compiled and asked on. The host ends it when it takes too long.
+// Entry of the schema thread: compiles and runs schemas that are too expensive for the main thread, which terminates
+// this thread if it takes too long.
 if (!parentPort) throw new Error('the schema thread was not started as a worker');
 const port = parentPort;
 
-/** Compiled ones that are kept; the one used longest ago makes way. */
-const MAX_KEPT = 256;
-const kept = new Map<string, Validator | Error>();
+/** Cache of compiled schemas; the least recently used one is evicted. */
+const MAX_CACHED = 256;
+const cache = new Map<string, Validator | Error>();
 const loading = SchemaCompiler.load();
 loading.then(() => port.postMessage('ready'));
 
-port.on('message', async ({ key, schema, named, subject, value }: SchemaQuestion) => {
+port.on('message', async ({ key, schema, named, subject, value }: SchemaRequest) => {
   const validator = compiled(await loading, key, schema, named, subject);
-  const answer: SchemaAnswer =
+  const response: SchemaResponse =
     validator instanceof Error
       ? { kind: 'unusable', why: validator.message }
       : {
@@ -23,7 +24,7 @@ port.on('message', async ({ key, schema, named, subject, value }: SchemaQuestion
           problem: value === null ? null : validator.problem(JSON.parse(value) as JsonValue),
           unused: validator.unused,
         };
-  port.postMessage(answer);
+  port.postMessage(response);
 });
 
 function compiled(
@@ -33,10 +34,10 @@ function compiled(
   named: boolean,
   subject: string,
 ): Validator | Error {
-  const known = kept.get(key) ?? compile();
-  kept.delete(key);
-  kept.set(key, known);
-  if (kept.size > MAX_KEPT) kept.delete(kept.keys().next().value as string);
+  const known = cache.get(key) ?? compile();
+  cache.delete(key);
+  cache.set(key, known);
+  if (cache.size > MAX_CACHED) cache.delete(cache.keys().next().value as string);
   return known;
 
   function compile(): Validator | Error {

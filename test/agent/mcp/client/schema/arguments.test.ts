@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { repaired, repairsOf } from '../../../../../src/agent/mcp/client/schema/arguments.ts';
+import { repairedArguments, repairsOf } from '../../../../../src/agent/mcp/client/schema/arguments.ts';
 import type { JsonObject } from '../../../../../src/base/json.ts';
 
 const object = (properties: JsonObject, required: string[] = [], more: JsonObject = {}): JsonObject => ({
@@ -12,7 +12,7 @@ const object = (properties: JsonObject, required: string[] = [], more: JsonObjec
 
 function prepared(schema: JsonObject, args: JsonObject): JsonObject {
   const repairs = repairsOf(schema);
-  return repairs === null ? args : repaired(args, repairs);
+  return repairs === null ? args : repairedArguments(args, repairs);
 }
 
 describe('a required property that is missing gets its default', () => {

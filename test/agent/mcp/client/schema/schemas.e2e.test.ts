@@ -6,14 +6,14 @@ import {
   type SchemaEngine,
   SchemaStrikes,
   schemaShape,
-  type Verdict,
+  type ValidationResult,
 } from '../../../../../src/agent/mcp/client/schema/checks.ts';
 import { SchemaThread } from '../../../../../src/agent/mcp/client/schema/schema-thread.ts';
 import type { JsonObject, JsonValue } from '../../../../../src/base/json.ts';
 import { starvedMs } from '../../../../support/starved.ts';
 
 const limits = { maxSchemaBytes: 256 * 1024, maxSchemaDepth: 64, validationTimeoutMs: 30_000 };
-const thread = new SchemaThread({ maxWaiting: 16, idleMs: 60_000 });
+const thread = new SchemaThread({ maxQueued: 16, idleMs: 60_000 });
 let engine: SchemaEngine;
 
 beforeAll(async () => {
@@ -28,7 +28,8 @@ const hasty = (validationTimeoutMs: number, more = {}): SchemaEngine => ({
   ...engine,
   limits: { ...limits, ...more, validationTimeoutMs },
 });
-const check = async (schema: JsonObject, value: JsonValue): Promise<Verdict> => schemaCheck(schema).check(value);
+const check = async (schema: JsonObject, value: JsonValue): Promise<ValidationResult> =>
+  schemaCheck(schema).check(value);
 const problem = async (schema: JsonObject, value: JsonValue): Promise<string | null> => {
   const verdict = await check(schema, value);
   if (verdict !== null && 'unchecked' in verdict) throw new Error(`unchecked: ${verdict.unchecked}`);
@@ -227,14 +228,14 @@ describe('a schema that takes too long', () => {
 });
 
 it('the thread refuses more questions than may wait, and answers none after its end', async () => {
-  const small = new SchemaThread({ maxWaiting: 1, idleMs: 60_000 });
+  const small = new SchemaThread({ maxQueued: 1, idleMs: 60_000 });
   const question = { key: 'k', schema: '{"type":"string"}', named: false, subject: 'arguments', value: '"a"' } as const;
-  const [first, second, third] = [1, 2, 3].map(() => small.ask(question, 5_000));
-  expect(await third).toBe('too_dear');
+  const [first, second, third] = [1, 2, 3].map(() => small.validate(question, 5_000));
+  expect(await third).toBe('too_expensive');
   expect(await first).toEqual({ kind: 'checked', problem: null, unused: null });
   expect(await second).toEqual({ kind: 'checked', problem: null, unused: null });
   await small.close();
-  expect(await small.ask(question, 5_000)).toBe('too_dear');
+  expect(await small.validate(question, 5_000)).toBe('too_expensive');
 });
 
 /** Far below what these schemas take. */
