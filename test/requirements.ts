@@ -30,7 +30,6 @@ export const requirements: readonly Requirement[] = [
   { id: 'journal.format', promise: 'A journal is readable by its owner only, chained by SHA-256, versioned, and never overwritten.', docs: 'docs/journal.md#file-format' },
   { id: 'journal.show', promise: 'A journal is shown as a timeline: what happened, when and for how long; an unknown end is shown as unknown; an edited journal is rejected.', docs: 'docs/journal.md#timeline' },
   { id: 'journal.show.masked', promise: 'A timeline shows no credential that the audit log would not show, and says what was cut.', docs: 'docs/journal.md#timeline' },
-  { id: 'journal.show.page', promise: 'The page of a run is private, loads nothing, runs nothing, and has nothing of what it shows as markup.', docs: 'docs/journal.md#timeline' },
   { id: 'journal.script', promise: 'A script made from a journal gives the same run again, with live tools.', docs: 'docs/journal.md#scripts-from-a-journal' },
   { id: 'journal.test', promise: 'spear test checks a corpus of recorded runs, names the first difference of each, and its exit code says whether there is one.', docs: 'docs/journal.md#replay-tests' },
   { id: 'journal.test-policy', promise: 'Recorded calls are checked against a changed policy: a call that it denies, or requires an approval for, is a difference.', docs: 'docs/journal.md#testing-a-changed-policy' },

@@ -110,17 +110,16 @@ const journalCommands = [
   command({
     path: 'spear journal show',
     summary: 'print the timeline of a run.',
-    args: 'FILE [OUT]',
+    args: 'FILE',
     description: [
       'Model turns with tokens, tool calls with arguments and results, approvals, waits, input, output, resumes and the end. Values that look like credentials are masked. A tool call without an end has the outcome unknown.',
     ],
     flags: {
       json: flag('print one JSON value'),
-      html: flag('write a self-contained page to OUT (default: FILE.html; - is stdout), readable by its owner only'),
       full: flag('do not shorten long texts; credentials stay masked'),
       ...journalKeyFlags,
     },
-    examples: ['spear journal show sum.journal', 'spear journal show sum.journal --html sum.html'],
+    examples: ['spear journal show sum.journal'],
     exitCodes: journalExitCodes,
     load: async () => (await import('../journal/show.ts')).showJournal,
   }),

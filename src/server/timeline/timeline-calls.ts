@@ -1,6 +1,5 @@
 import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
-import type { ModelCall } from './answer-shown.ts';
-import { countIn, textIn, textOrNull } from './record-fields.ts';
+import { countIn, type ModelCall, textIn, textOrNull } from './record-fields.ts';
 import type { Draft, TimelineDraft } from './timeline-draft.ts';
 import type { ApprovalEntry, EntryStatus, ErrorShown, ToolEntry } from './timeline-entry.ts';
 

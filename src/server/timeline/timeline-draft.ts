@@ -1,4 +1,3 @@
-import { RunningText } from './running-text.ts';
 import type { ShowText } from './shown-text.ts';
 import type { Attempt, EntryStatus, TimelineEntry } from './timeline-entry.ts';
 
@@ -50,5 +49,68 @@ export class TimelineDraft {
   /** Something that is not over yet. */
   since(status: EntryStatus, send: number | null) {
     return { start_ms: this.ms, end_ms: null, status, send };
+  }
+}
+
+/** Two pieces that lie further apart are told apart. */
+const GAP_MS = 1_000;
+/** So much of it is put together at most. */
+const MAX_BYTES = 64 * 1024;
+
+interface Open {
+  readonly of: 'stdin' | 'stdout' | 'stderr';
+  readonly at: number;
+  readonly start_ms: number;
+  end_ms: number;
+  bytes: number;
+  readonly pieces: Buffer[];
+}
+
+/** What a guest reads or prints comes in small pieces; what belongs together is one entry, and masked as one. */
+export class RunningText {
+  readonly #show: ShowText;
+  readonly #entries: TimelineEntry[];
+  #open: Open | null = null;
+
+  constructor(show: ShowText, entries: TimelineEntry[]) {
+    this.#show = show;
+    this.#entries = entries;
+  }
+
+  get isOpen(): boolean {
+    return this.#open !== null;
+  }
+
+  printed(fd: 'stdout' | 'stderr', at: number, piece: Buffer, ms: number): void {
+    this.#take(fd, at, piece, ms);
+  }
+
+  read(piece: Buffer, ms: number): void {
+    if (piece.byteLength > 0) this.#take('stdin', 0, piece, ms);
+  }
+
+  /** Something else happened. */
+  end(): void {
+    const open = this.#open;
+    if (open === null) return;
+    this.#open = null;
+    const { of, at, start_ms, end_ms, bytes, pieces } = open;
+    const text = this.#show(Buffer.concat(pieces).toString('utf8'));
+    const when = { start_ms, end_ms, status: 'ok', send: null } as const;
+    this.#entries.push(
+      of === 'stdin' ? { kind: 'input', ...when, bytes, text } : { kind: 'output', ...when, fd: of, at, bytes, text },
+    );
+  }
+
+  #take(of: Open['of'], at: number, piece: Buffer, ms: number): void {
+    const open = this.#open;
+    if (open !== null && open.of === of && ms - open.end_ms <= GAP_MS && open.bytes < MAX_BYTES) {
+      open.pieces.push(piece);
+      open.bytes += piece.byteLength;
+      open.end_ms = ms;
+      return;
+    }
+    this.end();
+    this.#open = { of, at, start_ms: ms, end_ms: ms, bytes: piece.byteLength, pieces: [piece] };
   }
 }

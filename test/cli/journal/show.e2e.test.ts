@@ -42,7 +42,7 @@ describe('spear journal show', () => {
     const output = { t: 'output', fd: 'stdout', at: 0, b: Buffer.from(`a\n${HOSTILE}\n`).toString('base64'), ms: 2 };
     const header = { ...headerOf(tools), run: HOSTILE, task: HOSTILE, args: [HOSTILE], env: { [HOSTILE]: '' } };
     const file = journalWith(header, [call, output], '{"half');
-    for (const how of [[], ['--json'], ['--full'], ['--html', '-']]) {
+    for (const how of [[], ['--json'], ['--full']]) {
       const { status, stdout } = spear('show', file, ...how);
       expect(status).toBe(0);
       expect(stdout.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Cf}]/u);
@@ -69,18 +69,6 @@ describe('spear journal show', () => {
     expect(spear('show', file, '--full').stdout).toContain('word token=[redacted] last');
   });
 
-  it('writes a page for its owner alone, beside the journal or where it is told [journal.show.page]', () => {
-    expect(spear('show', tools, '--html')).toEqual({ status: 0, stdout: '', stderr: `spear: wrote ${tools}.html\n` });
-    const page = readFileSync(`${tools}.html`, 'utf8');
-    expect(page).toContain('It said &lt;b&gt;hi&lt;/b&gt;.');
-    expect(page).not.toContain(SECRET);
-    expect(statSync(`${tools}.html`).mode & 0o777).toBe(0o600);
-    const out = join(scratch, 'out.html');
-    expect(spear('show', tools, '--html', out).status).toBe(0);
-    expect(readFileSync(out, 'utf8')).toBe(page);
-    expect(spear('show', tools, '--html', '-').stdout).toBe(page);
-  });
-
   it('refuses a journal that does not verify, and names the line [journal.show]', () => {
     const edited = newFile();
     writeFileSync(edited, readFileSync(tools, 'utf8').replace('What is there?', 'What is here?!'));
@@ -95,9 +83,7 @@ describe('spear journal show', () => {
   it.each([
     [['show']],
     [['show', tools, 'out.html']],
-    [['show', tools, '--json', '--html']],
-    [['show', tools, '--html', tools]],
-    [['show', tools, '--html', 'no/such/folder/page.html']],
+    [['show', tools, '--html']],
     [['script', tools, '-o', tools]],
     [['script']],
     [['shwo', tools]],

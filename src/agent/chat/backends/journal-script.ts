@@ -5,7 +5,7 @@ import type {
   ModelResponseRecord,
   TimedRecord,
 } from '../../../runtime/durable/journal.ts';
-import { callsOf, type ModelCall, messageOf } from '../../../server/timeline/answer-shown.ts';
+import { callsOf, type ModelCall, messageOf } from '../../../server/timeline/record-fields.ts';
 import { messageText } from './message-text.ts';
 import type { Script, ScriptMatchers, ScriptReply, ScriptTurn } from './script-schema.ts';
 
