@@ -8,7 +8,7 @@ import { canonicalJson, type JsonObject } from '../base/json.ts';
 import { Listeners } from '../base/listeners.ts';
 import { PausableDeadline } from '../base/pausable-deadline.ts';
 import type { RecordedSend } from '../runtime/durable/journal.ts';
-import { type HostReply, PortViolation, type SessionDelta, STREAM_WINDOW_BYTES } from '../runtime/port/port.ts';
+import { type HostReply, PortViolation, SEND_WINDOW_BYTES, type SessionDelta } from '../runtime/port/port.ts';
 
 export interface ChatServiceOptions {
   /** `call`: the send that asks. */
@@ -223,7 +223,7 @@ export class ResponseStream implements EventSink {
   }
 
   room(): Promise<void> | null {
-    if (this.#unreadBytes + this.#lines.length < STREAM_WINDOW_BYTES) return null;
+    if (this.#unreadBytes + this.#lines.length < SEND_WINDOW_BYTES) return null;
     this.#room ??= Promise.withResolvers();
     return this.#room.promise;
   }
@@ -231,7 +231,7 @@ export class ResponseStream implements EventSink {
   /** The guest has read so much; never more than there was: what it says is not trusted. */
   read(bytes: number): void {
     this.#unreadBytes = Math.max(0, this.#unreadBytes - bytes);
-    if (this.#room === null || this.#unreadBytes >= STREAM_WINDOW_BYTES) return;
+    if (this.#room === null || this.#unreadBytes >= SEND_WINDOW_BYTES) return;
     this.#room.resolve();
     this.#room = null;
   }

@@ -21,7 +21,7 @@ export async function openGuestJournal(
   const { run, args, env, limits, verbose, allowUnknownImports, onNotice } = options;
   const { file, sync, place, restored } = journal;
   const key = journal.key === null ? null : journalKey(journal.key);
-  const opening: JournalOpening = { file, sync, place, restored, key, onFull, onNotice };
+  const opening: JournalOpening = { file, sync, storage: place, restored, key, onFull, onNotice };
   const wasm = await options.wasm;
   if (usesRelaxedSimd(wasm)) throw new JournalError(journal.file, RELAXED_SIMD);
   if (journal.mode === 'record') {

@@ -132,7 +132,7 @@ export class GuestServices {
 
   #newStreams(): StreamHub {
     const recorded = this.#journal?.recorded ?? null;
-    const streams = new StreamHub(this.#reply, recorded && ((call) => recorded.told(call)));
+    const streams = new StreamHub(this.#reply, recorded && ((call) => recorded.replies(call)));
     if (this.#isLive) streams.goLive();
     return streams;
   }

@@ -171,7 +171,7 @@ export class HostedGuest implements SlotListener, WaitingRun, PooledGuest {
     if ((this.#isGivenUp || this.#journal?.isReplay) && !heardInReplay.has(message[3])) return;
     if (this.#resumption?.take(message)) return;
     const question = this.#journal === null ? null : questionOf(message);
-    if (question !== null) this.#journal?.questioned(message[1], question);
+    if (question !== null) this.#journal?.recordQuery(message[1], question);
     switch (message[3]) {
       case 'output':
         this.#takeOutput(message[4], message[5]);
@@ -434,7 +434,7 @@ export class Resumption {
     if (recorded === null || call === 0) return false;
     if (message[3] === 'cancel' || message[3] === 'tool_result') return recorded.isAnswered(call);
     // Once: a guest says more than one thing about a stream.
-    const unheard = this.#told.has(call) ? [] : recorded.unheard(call);
+    const unheard = this.#told.has(call) ? [] : recorded.undelivered(call);
     if (unheard.length > 0) this.#told.add(call);
     for (const reply of unheard) this.#post(call, reply);
     const last = recorded.lastReply(call);

@@ -2,8 +2,8 @@ import { BackendError, type ChatBackend, type ChatRequest } from '../agent/chat/
 import { messageText } from '../agent/chat/backends/message-text.ts';
 import { startOf } from '../base/cut-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
-import { ModelRequestDeltas } from '../runtime/durable/asked-requests.ts';
 import type { LastMessage } from '../runtime/durable/journal.ts';
+import { ModelRequestDeltas } from '../runtime/durable/model-request-deltas.ts';
 import type { RunJournal } from '../runtime/durable/run-journal.ts';
 import type { FindBackend } from './choose-backend.ts';
 
@@ -27,7 +27,7 @@ export function journaledModel(
     let shown = '';
     const complete: ChatBackend['complete'] = async (request, signal, by) => {
       const n = next++;
-      const known = journal.recorded?.answer(call, n) ?? null;
+      const known = journal.recorded?.modelResponse(call, n) ?? null;
       if (known?.body !== undefined) return known.body;
       if (known?.error !== undefined) throw new BackendError(known.error.code, known.error.message, known.error);
       const names = toolNames(request);

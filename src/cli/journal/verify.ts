@@ -49,7 +49,7 @@ function describe({ header, records, end, tornBytes, cipher }: ReadJournal, run:
     bytes: end.bytes,
     torn_bytes: tornBytes,
     unsealed_bytes: Buffer.byteLength(end.unsealed),
-    attempts: run.attempts,
+    attempts: run.attempt,
     ended: run.end === null ? null : { reason: run.end.reason, exit_code: run.end.exit },
     head: end.hash,
   };

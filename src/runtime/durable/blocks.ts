@@ -3,8 +3,8 @@ import { isJsonObject } from '../../base/json.ts';
 import { isReadFormat, JOURNAL_FORMAT } from './journal.ts';
 
 /*
- * Lines that are sealed together are a block. The last line of a block ends with the block's hash, over the hash of the
- * block before and all of the block's own bytes up to it: a line that was changed, taken out or put in is found.
+ * Blocks of a journal: lines that are sealed together. The last line of a block ends with the hash of the previous block's
+ * hash and of the block's own bytes, so a changed, removed or inserted line is detected.
  */
 
 export const NO_BLOCK = '0'.repeat(64);
@@ -12,7 +12,7 @@ export const NO_BLOCK = '0'.repeat(64);
 const seal = /,"#":"([0-9a-f]{64})"\}$/;
 const SEAL_CHARS = ',"#":""}'.length + 64;
 
-/** Lines of JSON objects as a block, or as its end: `written` is what of it was written before. `hash` is for the next one. */
+/** Seals lines of JSON objects as a block. `written`: lines of the block that are in the file already. */
 export function sealBlock(
   lines: readonly string[],
   previous: string,
@@ -23,23 +23,23 @@ export function sealBlock(
   return { text: `${open},"#":"${sealed}"}\n`, hash: sealed };
 }
 
-/** The hash that a line says its block has; null: the block goes on. */
+/** The block hash at the end of a line; null: the block continues. */
 export const sealOf = (line: string): string | null => seal.exec(line)?.[1] ?? null;
 
-/** Whether the lines, the last of them sealed, are the block that was written after `previous`. */
+/** Whether the lines, the last of them sealed, are an intact block after the block with hash `previous`. */
 export function isWhole(lines: readonly string[], previous: string): boolean {
   return hash('sha256', previous + lines.join('\n').slice(0, -SEAL_CHARS)) === sealOf(lines.at(-1) ?? '');
 }
 
 /*
- * An encrypted journal begins with a line that says so, in the clear. Each block after it is one line, its records
- * encrypted together; the hashes of the chain go over these lines, so that it can be checked without the key. A block is
- * bound to its place: the hash of the block before it is authenticated with it.
+ * An encrypted journal begins with an unencrypted line that declares the encryption. Each block after it is one line with
+ * its records encrypted together. The hash chain covers the encrypted lines, so it can be verified without the key. The
+ * hash of the previous block is authenticated with each block, which binds the block to its position.
  */
 
-/** What a journal is encrypted with. */
+/** Key of encrypted journals. */
 export interface JournalKey {
-  /** Names the key without giving it away. */
+  /** Identifies the key without revealing it. */
   readonly id: string;
   readonly bytes: Uint8Array;
 }
@@ -51,7 +51,7 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const ID_CHARS = 16;
 
-/** The key of a text. */
+/** Derives a key from configured text. */
 export function journalKey(text: string): JournalKey {
   const bytes = new TextEncoder().encode(text);
   const id = createHmac('sha256', bytes).update('the id of a key of a spear journal').digest('hex').slice(0, ID_CHARS);
@@ -64,7 +64,7 @@ export interface EncryptedLine {
   readonly salt: string;
 }
 
-/** Null: the journal is not encrypted. @throws Error where it is in a way that is not known */
+/** Null: the journal is not encrypted. @throws Error if the encryption is unknown */
 export function encryptedLine(value: unknown): EncryptedLine | null {
   if (!isJsonObject(value) || value.t !== 'encrypted') return null;
   const { format, cipher, key, salt } = value;
@@ -75,19 +75,19 @@ export function encryptedLine(value: unknown): EncryptedLine | null {
   return { key, salt };
 }
 
-/** Encrypts and opens the blocks of one journal. */
+/** Encrypts and decrypts the blocks of one journal. */
 export class BlockCipher {
   readonly #key: Buffer;
-  /** In the clear, before all others. */
+  /** The unencrypted first line. */
   readonly firstLine: string;
 
-  /** A new journal, unless the salt of an old one is given. */
+  /** `salt`: of an existing journal. @default a new one */
   constructor({ id, bytes }: JournalKey, salt = randomBytes(SALT_BYTES).toString('hex')) {
     this.firstLine = JSON.stringify({ t: 'encrypted', format: JOURNAL_FORMAT, cipher: CIPHER, key: id, salt });
     this.#key = Buffer.from(hkdfSync('sha256', bytes, Buffer.from(salt, 'hex'), 'spear journal', KEY_BYTES));
   }
 
-  /** The lines of a block, joined, as one. Nonces are random: a block that a crash cut off is written anew, with other content. */
+  /** Encrypts the joined lines of a block into one line. Nonces are random, because a block cut off by a crash is written again with other content. */
   seal(lines: string, previous: string): string {
     const nonce = randomBytes(NONCE_BYTES);
     const cipher = createCipheriv(CIPHER, this.#key, nonce).setAAD(Buffer.from(previous));
@@ -95,7 +95,7 @@ export class BlockCipher {
     return JSON.stringify({ t: 'block', b: Buffer.concat(parts).toString('base64') });
   }
 
-  /** The lines that were sealed; null: nobody with this key has written that, or not at this place. */
+  /** Decrypts a block; null: not written with this key, or not at this position. */
   open(value: unknown, previous: string): string[] | null {
     if (!isJsonObject(value) || value.t !== 'block' || typeof value.b !== 'string') return null;
     const bytes = Buffer.from(value.b, 'base64');

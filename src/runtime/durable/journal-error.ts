@@ -1,10 +1,10 @@
 import { ConfigError } from '../../config/config-error.ts';
 
-/** A journal that cannot be used, or that says another thing than what is there; the message names the file. */
+/** A journal cannot be used; the message names the file. */
 export class JournalError extends ConfigError {
   readonly file: string;
 
-  /** `cause`: the error of the system, where there was one. */
+  /** `cause`: the system error, if there was one. */
   constructor(file: string, what: string, cause?: unknown) {
     super(`${file}: ${what}`, { cause });
     this.file = file;
@@ -12,7 +12,7 @@ export class JournalError extends ConfigError {
   }
 }
 
-/** The first record is not a whole header: the file is no journal, or its writer was killed before the guest started. */
+/** The first record is not a complete header: not a journal, or its writer was killed before the guest started. */
 export class JournalHeaderMissing extends JournalError {
   constructor(file: string) {
     super(file, 'line 1: not a journal header');
@@ -20,7 +20,7 @@ export class JournalHeaderMissing extends JournalError {
   }
 }
 
-/** It is encrypted, and no key was given. */
+/** The journal is encrypted and no key was given. */
 export class JournalKeyMissing extends JournalError {
   constructor(file: string, id: string) {
     super(

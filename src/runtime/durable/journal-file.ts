@@ -1,3 +1,14 @@
+/*
+ * Writer of a journal file: appends lines, batches and seals them, and locks the file.
+ *
+ * Invariants
+ * - One process writes to a journal (`JournalLock`).
+ * - When `flush` returns, everything appended before is written: with write(2), or also with fsync (`sync: 'disk'`).
+ * - The file has no gap and no partial block: a failed write is rolled back, and nothing is written after it but the last line.
+ * - Appended lines are written within BATCH_MS and sealed then, without a flush.
+ *
+ * Used synchronously on the host thread. Another storage (`JournalStorage`) supplies its own `JournalWriter`.
+ */
 import {
   closeSync,
   constants,
@@ -18,9 +29,9 @@ import { type BlockCipher, NO_BLOCK, sealBlock } from './blocks.ts';
 import type { JournalSync } from './journal.ts';
 import { JournalError } from './journal-error.ts';
 
-/** What nobody waits for is written after so long at the latest, and what was written is sealed. */
+/** Maximum delay until appended lines are written and sealed. */
 const BATCH_MS = 5;
-/** A seal where nothing else is to be written. */
+/** Carries the seal if there is nothing else to write. */
 const SEAL_ALONE = '{"t":"seal"}';
 const MAX_BATCH_CHARS = 256 * 1024;
 const PRIVATE = 0o600;
@@ -29,27 +40,26 @@ const { O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDWR, O_WRONLY } = 
 export interface JournalFileOptions extends WriterOptions {
   readonly path: string;
   readonly sync: JournalSync;
-  /** Of format 1: what is not sealed does not count. */
+  /** Format 1: unsealed lines do not count, so every write is sealed. */
   readonly sealsAtOnce: boolean;
 }
 
-/** A journal that is appended to, by one process. */
 export class JournalFile implements JournalWriter {
   readonly #options: JournalFileOptions;
   readonly #lock: JournalLock;
   #fd: number | null;
-  /** Whether a block is sealed with its write. One hash for many costs less, and nobody but this process can lose its seal. */
+  /** Whether every write seals its block. Otherwise one hash covers several writes, which costs less. */
   readonly #sealsAtOnce: boolean;
   #bytes: number;
   #hash: string;
-  /** Written since the last seal. */
+  /** Lines written since the last seal. */
   #unsealed: string;
-  /** Lines that are not written, each with its end. */
-  #waiting = '';
+  /** Lines that are not written yet. */
+  #pending = '';
   #timer: NodeJS.Timeout | null = null;
-  #isFull = false;
+  #hasFailed = false;
 
-  /** A new file, unless it is said where the old one ends; then it is locked already. @throws JournalError */
+  /** `end`: where an existing journal continues, with its lock. @default a new file @throws JournalError */
   constructor(options: JournalFileOptions, end: JournalEnd | null = null, lock: JournalLock | null = null) {
     this.#options = options;
     this.#bytes = end?.bytes ?? 0;
@@ -69,37 +79,37 @@ export class JournalFile implements JournalWriter {
   }
 
   append(line: string): void {
-    if (this.#isFull) return;
-    this.#waiting += `${line}\n`;
-    if (this.#waiting.length + this.#unsealed.length > MAX_BATCH_CHARS) this.#late();
-    else this.#timer ??= setTimeout(() => this.#late(), BATCH_MS).unref();
+    if (this.#hasFailed) return;
+    this.#pending += `${line}\n`;
+    if (this.#pending.length + this.#unsealed.length > MAX_BATCH_CHARS) this.#writeBatch();
+    else this.#timer ??= setTimeout(() => this.#writeBatch(), BATCH_MS).unref();
   }
 
   flush(): void {
-    if (this.#isFull) this.#fail('an earlier write failed');
-    if (this.#waiting === '') return;
+    if (this.#hasFailed) this.#fail('an earlier write failed');
+    if (this.#pending === '') return;
     if (this.#sealsAtOnce || this.#hash === NO_BLOCK) this.#seal();
     else {
-      const lines = this.#taken();
+      const lines = this.#takePending();
       this.#put(lines, this.#options.maxBytes);
       this.#unsealed += lines;
     }
   }
 
   /**
-   * The last line may be written beyond the limit, and what waits with it: without it nobody would know how it ended.
-   * Where something could not be written before, what came after it is left out: there must be no gap.
+   * Writes the last line, and pending ones before it, also beyond the size limit. After a failed write, pending lines are
+   * dropped: the journal must not have a gap.
    */
   close(last: string): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
     const fd = this.#fd;
     if (fd === null) return;
-    const lines = this.#taken();
+    const lines = this.#takePending();
     try {
-      this.#putSealed(this.#isFull ? last : lines + last, null);
+      this.#putSealed(this.#hasFailed ? last : lines + last, null);
     } catch {
-      // Whoever reads it sees that it has no end.
+      // The journal then has no end record.
     }
     this.abandon();
   }
@@ -120,28 +130,28 @@ export class JournalFile implements JournalWriter {
     }
   }
 
-  #late(): void {
+  #writeBatch(): void {
     this.#timer = null;
     try {
-      if (!this.#isFull) this.#seal();
+      if (!this.#hasFailed) this.#seal();
     } catch {
-      // Told by onFull.
+      // Reported by onFull.
     }
   }
 
-  #taken(): string {
-    const lines = this.#waiting;
-    this.#waiting = '';
+  #takePending(): string {
+    const lines = this.#pending;
+    this.#pending = '';
     return lines;
   }
 
   #seal(): void {
-    const lines = this.#taken();
+    const lines = this.#takePending();
     if (lines !== '') this.#putSealed(lines.slice(0, -1), this.#options.maxBytes);
     else if (this.#unsealed !== '') this.#putSealed(SEAL_ALONE, this.#options.maxBytes);
   }
 
-  /** The last of the lines without its end. */
+  /** `lines` without the final line end. */
   #putSealed(lines: string, maxBytes: number | null): void {
     const { cipher } = this.#options;
     const isOpening = this.#hash === NO_BLOCK;
@@ -152,7 +162,7 @@ export class JournalFile implements JournalWriter {
     this.#hash = hash;
   }
 
-  /** Writes all of it, or nothing. `maxBytes` null: whatever its length. @throws JournalError */
+  /** Writes all or nothing. `maxBytes` null: no limit. @throws JournalError */
   #put(text: string, maxBytes: number | null): void {
     const { path } = this.#options;
     const bytes = Buffer.byteLength(text);
@@ -162,13 +172,13 @@ export class JournalFile implements JournalWriter {
     try {
       this.#write(text, bytes);
     } catch (error) {
-      this.#takeBack();
+      this.#rollBack();
       this.#fail(`cannot write the journal (${errorCode(error) ?? path})`, error);
     }
     this.#bytes += bytes;
   }
 
-  /** As text, which the system's call encodes on its way: one step less where each begins with cold caches. */
+  /** Passes text to write(2), which encodes it on its way. perf: bench/topics/journal.ts */
   #write(text: string, bytes: number): void {
     const fd = this.#fd;
     if (fd === null) return;
@@ -180,8 +190,8 @@ export class JournalFile implements JournalWriter {
     if (this.#options.sync === 'disk') fsyncSync(fd);
   }
 
-  /** Half a block must not stay where another one may follow. */
-  #takeBack(): void {
+  /** Removes a partial write. */
+  #rollBack(): void {
     if (this.#fd === null) return;
     try {
       ftruncateSync(this.#fd, this.#bytes);
@@ -193,8 +203,8 @@ export class JournalFile implements JournalWriter {
   #fail(why: string, cause?: unknown): never {
     const { path, onFull } = this.#options;
     const error = new JournalError(path, why, cause);
-    if (!this.#isFull) onFull(error);
-    this.#isFull = true;
+    if (!this.#hasFailed) onFull(error);
+    this.#hasFailed = true;
     throw error;
   }
 }
@@ -220,7 +230,7 @@ function open(path: string, isNew: boolean): number {
   }
 }
 
-/** A new file, or an empty one: its writer was killed before the guest started, so nothing is lost. */
+/** Creates the file, or reuses an empty one, whose writer was killed before its guest started. */
 function create(path: string): number {
   try {
     return openSync(path, O_WRONLY | O_APPEND | O_CREAT | O_EXCL, PRIVATE);
@@ -237,12 +247,12 @@ function create(path: string): number {
 const exists = (path: string) =>
   new JournalError(path, 'the journal exists already; continue it with --resume, or name another file');
 
-/** Its holder may remove the file between two steps of who comes next. */
+/** Attempts: the previous holder may remove the lock file while it is being locked. */
 const TRIES = 10;
 
 /**
- * One process writes to a journal. The lock is that of the system on a file beside it, which SQLite takes: Node has no
- * call for it. A process that is ended in whatever way lets go of it; the empty file that stays then is in nobody's way.
+ * Lock of a journal: a system lock on a file beside it, taken through SQLite because Node has no call for it. The system
+ * releases it when the process ends in any way; an empty lock file that is left does no harm.
  */
 export class JournalLock {
   readonly #path: string;
@@ -253,10 +263,10 @@ export class JournalLock {
     this.#held = held;
   }
 
-  /** Precondition: the journal is there. @throws JournalError where another has it */
+  /** Precondition: the journal exists. @throws JournalError if another process holds the lock */
   static take(journal: string): JournalLock {
     try {
-      // Under whatever name it is known: links to a journal are the same journal.
+      // The real path: links to a journal share its lock.
       const path = `${realpathSync(journal)}.lock`;
       for (let left = TRIES; left > 0; left--) {
         const held = tryOnce(path);
@@ -276,7 +286,7 @@ export class JournalLock {
   }
 }
 
-/** Null: what was locked is not there any more under this name. */
+/** Null: the lock file was removed meanwhile. */
 function tryOnce(path: string): DatabaseSync | null {
   closeSync(openSync(path, 'a', PRIVATE));
   const { ino } = statSync(path);
@@ -292,44 +302,44 @@ function tryOnce(path: string): DatabaseSync | null {
   return null;
 }
 
-/** Where the lines of a journal go, by one writer. */
+/** Destination of a journal's lines. */
 export interface JournalWriter {
-  /** Written soon, and before anything that is written at once; nothing is, once something could not be. */
+  /** Appends a line, to be written soon and in order. Does nothing after a failed write. */
   append(line: string): void;
   /**
-   * Everything so far is written when this returns, unless there is `written`: then it is on its way.
-   * @throws JournalError if it cannot be
+   * Writes everything appended so far. With `written`, the write is only started.
+   * @throws JournalError if writing failed
    */
   flush(): void;
-  /** For a place that answers later: everything so far is written when it resolves. @throws JournalError */
+  /** Of an asynchronous storage: resolves when everything so far is written. @throws JournalError */
   readonly written?: (() => Promise<void>) | undefined;
-  /** The last line may be written beyond the limit. Nothing follows it. */
+  /** Writes the last line, also beyond the size limit. */
   close(last: string): void;
-  /** Nothing more is written. */
+  /** Closes without a last line. */
   abandon(): void;
 }
 
-/** Where an existing journal goes on. */
+/** Where an existing journal continues. */
 export interface JournalEnd {
-  /** Of what counts: what follows is cut off. */
+  /** Length of the valid part; the rest is cut off. */
   readonly bytes: number;
-  /** Of its last block. */
+  /** Hash of the last block. */
   readonly hash: string;
-  /** What follows that block, and has no hash yet. */
+  /** Valid lines after that block, not sealed yet. */
   readonly unsealed: string;
 }
 
 export interface WriterOptions {
   readonly maxBytes: number;
-  /** Null: it is written in the clear. */
+  /** Null: the journal is not encrypted. */
   readonly cipher: BlockCipher | null;
-  /** It has no more room, or cannot be written: the run is to end. */
+  /** The journal is full or cannot be written, so the run must end. */
   readonly onFull: (why: JournalError) => void;
 }
 
-/** A place for the blocks of one journal that is no file. */
+/** Storage of one journal other than a file. */
 export interface JournalStorage {
-  /** What it has so far; null: nothing. */
+  /** Current content; null: none. */
   readonly bytes: Uint8Array | null;
   writer(options: WriterOptions, end: JournalEnd | null): JournalWriter;
 }

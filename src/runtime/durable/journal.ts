@@ -3,21 +3,21 @@ import type { StandardStream } from '../port/guest-spec.ts';
 import type { Limits } from '../port/limits.ts';
 import type { CallKind, TaskPolicy } from '../port/policy-layers.ts';
 
-// What stands in a journal: docs/journal.md. A reader leaves out kinds and fields that it does not know.
+// Records of a journal; docs/journal.md describes the format. A reader ignores kinds and fields that it does not know.
 
-/** Rises when a reader of the old form would be wrong about the new one. */
+/** Incremented when a reader of the previous format would misread the new one. */
 export const JOURNAL_FORMAT = 2;
-/** Of formats before this one, what follows the last seal does not count. */
+/** In formats before this one, lines after the last seal do not count. */
 export const UNSEALED_SINCE_FORMAT = 2;
 
 export const isReadFormat = (format: unknown): boolean =>
   typeof format === 'number' && Number.isInteger(format) && format >= 1 && format <= JOURNAL_FORMAT;
 
-/** How sure it is that what was written stays: over the end of this process, or over that of the machine. */
+/** Whether a write survives the end of this process, or also that of the machine. */
 export const journalSyncs = ['write', 'disk'] as const;
 export type JournalSync = (typeof journalSyncs)[number];
 
-/** What a run began with, and keeps. */
+/** The inputs that a run began with. */
 export interface JournalHeader {
   readonly t: 'header';
   readonly format: number;
@@ -28,44 +28,44 @@ export interface JournalHeader {
   readonly abi: readonly [major: number, minor: number];
   readonly v8: string;
   readonly arch: string;
-  /** `path`: where it was; null: the program had its bytes. */
+  /** `path` null: the module was given as bytes. */
   readonly wasm: { readonly sha256: string; readonly bytes: number; readonly path: string | null };
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly limits: Limits;
   readonly verbose: boolean;
   readonly unknown_imports: boolean;
-  /** Whether a client side was attached to it. */
+  /** Whether clients could connect to its user streams. */
   readonly streams: boolean;
-  /** Name of the task; null if it has none. */
+  /** Name of the task; null: none. */
   readonly task: string | null;
-  /** What the task lets sessions ask for. */
+  /** Policy of the task. */
   readonly policy: TaskPolicy;
-  /** Rules about approvals, as configs have them. @default none */
+  /** Approval rules, as in configs. @default none */
   readonly approval_rules?: RecordedApprovalRules;
-  /** Missing: the start of the guest woke its first wait, as earlier versions did, and the places of its replayLog count that. */
+  /** Missing: recorded by a version in which the start of the guest woke its first wait, which counts in the positions. */
   readonly quiet_start?: true;
-  /** What the command was told beside that, for whoever resumes; null: a program ran it. */
+  /** Other options of the command, for a resume; null: run by a program. */
   readonly command: JsonObject | null;
 }
 
-/** Rules about approvals, of both layers. */
+/** Approval rules of both layers. */
 export interface RecordedApprovalRules {
   readonly node: readonly JsonObject[];
   readonly task: readonly JsonObject[];
 }
 
-/** What the guest's thread took, in the form of journal-events.ts. */
+/** Inputs of the guest thread, in the format of journal-events.ts. */
 export interface GuestRecord {
   readonly t: 'guest';
   readonly e: string;
 }
 
-/** What a guest's session has of a send that ended. */
+/** What a finished send left in its session. */
 export interface RecordedSend {
-  /** What the send added to the history. */
+  /** Messages that the send added. */
   readonly messages: readonly JsonObject[];
-  /** A turn that waits for answers of the guest. */
+  /** A turn whose tool calls were handed back to the guest. */
   readonly turn: PendingTurn | null;
 }
 
@@ -76,78 +76,78 @@ export interface PendingTurn {
     readonly arguments: string;
     readonly result: string | null;
   }[];
-  /** Which of the calls the guest is to answer. */
+  /** Indexes of the calls that the guest answers. */
   readonly handed_back: readonly number[];
   readonly iterations: number;
   readonly tool_calls: number;
 }
 
-/** What the host told the guest about one of its calls. */
+/** A reply of the host to a call of the guest. */
 export interface ReplyRecord {
   readonly t: 'reply';
   readonly call: number;
-  /** Of HostReply; bytes are `{"$bytes":base64}`, the result of a tool is `{"$result":ordinal}` where it is the same. */
+  /** A HostReply: bytes as `{"$bytes":base64}`, a recorded tool result as `{"$result":ordinal}`. */
   readonly m: readonly JsonValue[];
   readonly send?: RecordedSend;
-  /** What the guest had asked, of a question about servers: its name, then what it names. */
+  /** The query about servers that this answers: its op, then its argument. */
   readonly q?: readonly (string | null)[];
 }
 
-/** A tool that a model was shown, and what stands behind its name. */
+/** A tool shown to a model, with its server. */
 export interface ShownTool {
   readonly name: string;
   readonly server: string;
   readonly tool: string;
-  /** What the server says of it; left out where it says nothing. */
+  /** Annotations by the server. @default none */
   readonly annotations?: JsonObject;
 }
 
-/** The tools of servers that a session's sends get from now on. */
+/** The server tools that the sends of a session get from now on. */
 export interface ToolsRecord {
   readonly t: 'tools';
   readonly session: string;
   /** The `mcp.*` parameters of the session. */
   readonly params: readonly (readonly [key: string, value: JsonValue])[];
-  /** Which set of tools; what is in it stands where it is first named, and again after a resume. */
+  /** Number of the set. Its content is in the first record that names it, and again after a resume. */
   readonly set: number;
   readonly shown?: readonly ShownTool[];
-  /** As a request has them. */
+  /** As in a model request. */
   readonly definitions?: readonly JsonObject[];
-  /** The message about them that each request has; null: none. */
+  /** The inventory message of each request; null: none. */
   readonly system?: string | null;
 }
 
 export interface LastMessage {
   readonly role: string;
-  /** Of a tool's result, which itself stands elsewhere. */
+  /** Of a tool result, which has its own record. */
   readonly tool_call_id?: string;
-  /** Its start, of any other. */
+  /** Start of the text of any other message. */
   readonly text?: string;
 }
 
 export interface ModelRequestRecord {
   readonly t: 'model.asked';
-  /** Of the guest's send, and how many requests it had made before. */
+  /** The guest's send, and the index of the request in it. */
   readonly call: number;
   readonly n: number;
   readonly session?: string;
-  /** How many messages of the session's request before this one has too, the others, and what else is in it but tools. */
+  /** `kept` messages of the session's previous request come first, then `said`; `head` has the other fields but tools. */
   readonly kept?: number;
   readonly said?: readonly JsonObject[];
   readonly head?: JsonObject;
-  /** How the backend takes images; left out where it takes none. */
+  /** How the backend accepts images. @default not at all */
   readonly images?: string;
   readonly backend: string;
   readonly model: string | null;
-  /** Of the request. */
+  /** Digest of the request. */
   readonly sha256: string;
-  /** How many messages it had. Older journals do not have it. */
+  /** Number of messages. Missing in older journals. */
   readonly messages?: number;
-  /** The last of them, for people. Older journals do not have it. */
+  /** The last message, for the timeline. Missing in older journals. */
   readonly last?: LastMessage;
-  /** The names that tools were shown under, where they are others than those of the request before. */
+  /** Names of the shown tools, if they differ from those of the previous request. */
   readonly tools?: readonly string[];
-  /** Of the registry, where there is one. */
+  /** Revision of the registry; null: none. */
   readonly revision: number | null;
 }
 
@@ -161,7 +161,7 @@ export interface ModelResponseRecord {
 
 export interface ToolStartRecord {
   readonly t: 'tool.started';
-  /** Names the call in its run: the guest's own call, `7`, or one of a model's turn, `5.2.1`. */
+  /** Identifies the call in its run: `7` for the guest's own call, `5.2.1` for a call of a model's turn. */
   readonly ordinal: string;
   readonly attempt: number;
   readonly session: string;
@@ -169,7 +169,7 @@ export interface ToolStartRecord {
   readonly kind?: CallKind;
   readonly server: string;
   readonly tool: string;
-  /** As they are sent. */
+  /** JSON as sent. */
   readonly args: string;
   readonly revision: number | null;
 }
@@ -177,28 +177,28 @@ export interface ToolStartRecord {
 export interface ToolEndRecord {
   readonly t: 'tool.finished';
   readonly ordinal: string;
-  /** The code of the error; null: none. */
+  /** Error code; null: success. */
   readonly code: string | null;
   readonly result: string;
-  /** What was wanted, where it was refused and never started. */
+  /** The request, if it was refused and never started. */
   readonly refused?: RefusedTool;
 }
 
 export interface RefusedTool extends Pick<ToolStartRecord, 'session' | 'kind' | 'server' | 'tool'> {
-  /** As they were given. */
+  /** JSON as given. */
   readonly args: string;
 }
 
 export interface ApprovalRecord {
   readonly t: 'approval';
-  /** As in the audit trail. */
+  /** As in the audit log. */
   readonly event: JsonObject;
 }
 
 export interface OutputRecord {
   readonly t: 'output';
   readonly fd: StandardStream;
-  /** Where in the stream it begins. */
+  /** Offset in the stream. */
   readonly at: number;
   /** Base64. */
   readonly b: string;
@@ -216,11 +216,11 @@ export interface EndRecord {
   readonly reason: string;
   readonly exit: number | null;
   readonly message: string | null;
-  /** Of a run that may be resumed: how much of its time is over. */
+  /** Of a resumable run: time used of `limits.timeout_ms`. */
   readonly spent_ms?: number;
   /** The run must resume on a dedicated thread: its memory exceeded the limit of its shared thread. */
   readonly own_thread?: true;
-  /** Of a run that was parked: when timers of its guest fire, by their numbers. */
+  /** Of a parked run: when the timers of its guest fire. */
   readonly sleeps?: readonly (readonly [timer: number, atMs: number])[];
 }
 
@@ -237,9 +237,9 @@ export type JournalRecord =
   | ResumedRecord
   | EndRecord;
 
-/** With the milliseconds since the run began. */
+/** `ms`: milliseconds since the run began. */
 export type TimedRecord = JournalRecord & { readonly ms: number };
 
-/** Whether a run that ended so might have gone on, had it been let. */
+/** Whether a run with this end can be resumed. */
 export const isResumable = ({ reason }: Pick<EndRecord, 'reason'>): boolean =>
   ['interrupted', 'parked', 'journal', 'internal', 'lost'].includes(reason);

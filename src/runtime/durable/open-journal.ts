@@ -1,3 +1,5 @@
+// Entry of durable/: opens journals to record, resume or replay a run. Invariants: docs/contributing/durable.md.
+
 import { hash } from 'node:crypto';
 import { version } from '../../base/version.ts';
 import { abiVersion } from '../abi/calls.ts';
@@ -11,19 +13,19 @@ import { type RunHeader, RunJournal } from './run-journal.ts';
 
 export interface JournalOpening {
   readonly file: string;
-  /** Where it is instead of a file of that name; null: in the file. */
-  readonly place: JournalStorage | null;
+  /** Storage instead of a file; null: the file. */
+  readonly storage: JournalStorage | null;
   readonly sync: JournalSync;
-  /** Whether calls may have been made that the journal does not have. */
+  /** Restored from a backup: calls may have been made that the journal does not have. */
   readonly restored: boolean;
   /** Null: a new journal is written unencrypted, and an encrypted one is refused. With a key, an unencrypted journal is not resumed. */
   readonly key: JournalKey | null;
-  /** A journal that is full ends its run, and says why. */
+  /** The journal is full or cannot be written, so the run must end. */
   readonly onFull: (why: JournalError) => void;
   readonly onNotice: (text: string) => void;
 }
 
-/** What a run begins with, as far as it is not the same for all. */
+/** Header fields that differ between runs. */
 export type RunInputs = Omit<
   RunHeader,
   't' | 'format' | 'started' | 'spear' | 'abi' | 'v8' | 'arch' | 'wasm' | 'quiet_start'
@@ -31,9 +33,9 @@ export type RunInputs = Omit<
   readonly wasmPath: string | null;
 };
 
-/** A new journal. @throws JournalError */
-export function recordJournal(opening: JournalOpening, wasm: Uint8Array, beginning: RunInputs): RunJournal {
-  const { wasmPath: path, ...begun } = beginning;
+/** Creates a journal. @throws JournalError */
+export function recordJournal(opening: JournalOpening, wasm: Uint8Array, inputs: RunInputs): RunJournal {
+  const { wasmPath: path, ...own } = inputs;
   const header: RunHeader = {
     t: 'header',
     format: JOURNAL_FORMAT,
@@ -44,25 +46,25 @@ export function recordJournal(opening: JournalOpening, wasm: Uint8Array, beginni
     arch: process.arch,
     wasm: { sha256: hash('sha256', wasm), bytes: wasm.byteLength, path },
     quiet_start: true,
-    ...begun,
+    ...own,
   };
   const cipher = opening.key === null ? null : new BlockCipher(opening.key);
   const options = { ...fileOptions(opening, header, header.limits.journal_bytes), cipher };
-  const writer: JournalWriter = opening.place?.writer(options, null) ?? new JournalFile(options);
+  const writer: JournalWriter = opening.storage?.writer(options, null) ?? new JournalFile(options);
   return new RunJournal(header, null, writer, opening.restored);
 }
 
 /** Opens a journal to resume its run: appends after the last complete block, with the key of the first one. @throws JournalError */
 export function resumeJournal(opening: JournalOpening, wasm: Uint8Array, maxBytes: number): RunJournal {
-  const { file, key, place } = opening;
-  if (place !== null) {
-    const { recorded, options, end } = readAgain(opening, wasm, maxBytes);
-    return new RunJournal(recorded.header, recorded, place.writer(options, end), opening.restored);
+  const { file, key, storage } = opening;
+  if (storage !== null) {
+    const { recorded, options, end } = readForResume(opening, wasm, maxBytes);
+    return new RunJournal(recorded.header, recorded, storage.writer(options, end), opening.restored);
   }
-  readJournal(file, key); // what is no journal gets no lock beside it
+  readJournal(file, key); // before locking: a file that is not a journal gets no lock file
   const lock = JournalLock.take(file);
   try {
-    const { recorded, options, end } = readAgain(opening, wasm, maxBytes);
+    const { recorded, options, end } = readForResume(opening, wasm, maxBytes);
     return new RunJournal(recorded.header, recorded, new JournalFile(options, end, lock), opening.restored);
   } catch (error) {
     lock.release();
@@ -70,22 +72,22 @@ export function resumeJournal(opening: JournalOpening, wasm: Uint8Array, maxByte
   }
 }
 
-function readAgain(opening: JournalOpening, wasm: Uint8Array, maxBytes: number) {
-  const { file, key, place, onNotice } = opening;
-  const read = readJournal(file, key, place?.bytes ?? null);
+function readForResume(opening: JournalOpening, wasm: Uint8Array, maxBytes: number) {
+  const { file, key, storage, onNotice } = opening;
+  const read = readJournal(file, key, storage?.bytes ?? null);
   requireEncrypted(read, key);
   const recorded = new RecordedRun(read);
   checkWasm(recorded, wasm);
-  warnOfOthers(recorded, onNotice);
+  noticeOtherVersions(recorded, onNotice);
   const { cipher, end } = read;
   return { recorded, end, options: { ...fileOptions(opening, recorded.header, maxBytes), cipher } };
 }
 
-/** A journal that is only read. @throws JournalError */
-export function replayJournal({ file, key, place, onNotice }: JournalOpening, wasm: Uint8Array): RunJournal {
-  const recorded = new RecordedRun(readJournal(file, key, place?.bytes ?? null));
+/** Opens a journal for replay only. @throws JournalError */
+export function replayJournal({ file, key, storage, onNotice }: JournalOpening, wasm: Uint8Array): RunJournal {
+  const recorded = new RecordedRun(readJournal(file, key, storage?.bytes ?? null));
   checkWasm(recorded, wasm);
-  warnOfOthers(recorded, onNotice);
+  noticeOtherVersions(recorded, onNotice);
   return new RunJournal(recorded.header, recorded, null);
 }
 
@@ -102,12 +104,12 @@ function checkWasm({ file, header }: RecordedRun, wasm: Uint8Array): void {
   );
 }
 
-/** Neither must make a difference; where one does, it is found. */
-function warnOfOthers({ file, header }: RecordedRun, onNotice: (text: string) => void): void {
-  const others = [
+/** Another version should replay identically; if not, replay detects it. */
+function noticeOtherVersions({ file, header }: RecordedRun, onNotice: (text: string) => void): void {
+  const differences = [
     header.spear === version ? '' : `Spear ${header.spear}`,
     header.v8 === process.versions.v8 ? '' : `V8 ${header.v8}`,
     header.arch === process.arch ? '' : `${header.arch} (NaN bit patterns may differ)`,
   ].filter((other) => other !== '');
-  if (others.length > 0) onNotice(`${file} was written by ${others.join(', ')}`);
+  if (differences.length > 0) onNotice(`${file} was written by ${differences.join(', ')}`);
 }

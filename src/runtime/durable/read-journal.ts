@@ -1,3 +1,9 @@
+/*
+ * Reader of journals: splits a file into blocks, verifies their hash chain, decrypts them, and checks every record.
+ *
+ * A journal is input that anyone may have written, so every field that a consumer relies on is checked here. A damaged
+ * block is an error; an incomplete line or block at the end is what a crash leaves, and is ignored.
+ */
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
 import { errorCode } from '../../base/error-text.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
@@ -28,20 +34,20 @@ export interface ReadJournal {
   readonly header: JournalHeader;
   readonly records: readonly TimedRecord[];
   readonly end: JournalEnd;
-  /** Bytes after its last whole line, or block: somebody was ended in the middle of writing. */
+  /** Bytes after the last complete line or block: its writer was killed while writing. */
   readonly tornBytes: number;
-  /** For the blocks that follow; null: it is not encrypted. */
+  /** For later blocks; null: the journal is not encrypted. */
   readonly cipher: BlockCipher | null;
 }
 
 /**
- * A journal, checked: its blocks are those that were written, in their order; half a line at its end is left out.
- * @throws JournalError that names the file and the line; JournalKeyMissing where it is encrypted and there is no key
+ * Reads and verifies a journal.
+ * @throws JournalError that names the file and the line; JournalKeyMissing if it is encrypted and no key was given
  */
 export function readJournal(
   file: string,
   key: JournalKey | null = null,
-  /** What it has, where it is no file that is called so. */
+  /** Content in memory. @default that of the file */
   bytes: Uint8Array | null = null,
 ): ReadJournal {
   const { blocks, encrypted, end, tornBytes } = bytes === null ? readBlocks(file) : blocksIn(file, Buffer.from(bytes));
@@ -88,9 +94,9 @@ function parsed(file: string, line: number, text: string): JsonObject {
   if (!isJsonObject(value) || typeof value.t !== 'string') {
     throw new JournalError(file, `line ${line}: not a journal record`);
   }
-  // What kind of journal it is, is said before what is wrong with it.
-  const isOfAnother = value.t === 'header' && !isReadFormat(value.format);
-  const wrong = isKnownKind(value) && !isOfAnother ? wrongField(value) : null;
+  // An unknown format is reported rather than its fields.
+  const hasUnknownFormat = value.t === 'header' && !isReadFormat(value.format);
+  const wrong = isKnownKind(value) && !hasUnknownFormat ? wrongField(value) : null;
   if (wrong === null) return value;
   throw new JournalError(file, `line ${line}: field ${wrong} of the ${value.t} record is missing or invalid`);
 }
@@ -110,7 +116,7 @@ function checkedHeader(file: string, value: unknown): JournalHeader {
   return value as unknown as JournalHeader;
 }
 
-/** Records of kinds that this version does not know are left out; their lines were checked all the same. */
+/** Leaves out records of unknown kinds; their hashes were verified all the same. */
 const known = (records: readonly JsonObject[]) => records.filter(isKnownKind) as readonly unknown[] as TimedRecord[];
 
 type Check = (value: unknown) => boolean;
@@ -124,7 +130,7 @@ const variables: Check = (value) => isJsonObject(value) && Object.values(value).
 const module: Check = (value) =>
   isJsonObject(value) && text(value.sha256) && (value.path === null || typeof value.path === 'string');
 
-/** What whoever reads a record relies on, and must not find out by a crash: a journal may have been written by hand. */
+/** Fields that consumers of a record rely on. */
 const shapes: Readonly<Record<JournalRecord['t'] | 'header', Readonly<Record<string, Check>>>> = {
   header: {
     run: text,
@@ -157,43 +163,43 @@ const shapes: Readonly<Record<JournalRecord['t'] | 'header', Readonly<Record<str
 /** Whether this version knows records of this kind. */
 export const isKnownKind = ({ t }: JsonObject): boolean => typeof t === 'string' && Object.hasOwn(shapes, t);
 
-/** The field of a record that is missing or of another kind; null: none is. Precondition: {@link isKnownKind}. */
+/** The first missing or invalid field of a record; null: none. Precondition: {@link isKnownKind}. */
 export function wrongField(record: JsonObject): string | null {
   const shape = shapes[record.t as keyof typeof shapes];
   return Object.keys(shape).find((field) => shape[field]?.(record[field]) !== true) ?? null;
 }
 
 const LINE_END = 0x0a;
-/** A FIFO is not waited for. */
+/** Non-blocking, so that opening a FIFO does not wait. */
 const READ = constants.O_RDONLY | constants.O_NONBLOCK;
 
-/** Lines that were sealed together, or not sealed yet. */
+/** Lines that were sealed together, or the unsealed rest. */
 export interface Block {
   readonly lines: readonly string[];
-  /** Of its first line in the file, counted from 1. */
+  /** Line number of its first line, from 1. */
   readonly line: number;
-  /** The hash of the block before. */
+  /** Hash of the previous block. */
   readonly previous: string;
 }
 
 export interface ReadBlocks {
   readonly blocks: readonly Block[];
-  /** What the first line says; null: the journal is not encrypted. */
+  /** Null: the journal is not encrypted. */
   readonly encrypted: EncryptedLine | null;
   readonly end: JournalEnd;
-  /** Bytes after its last whole line, or block: somebody was ended in the middle of writing. */
+  /** Bytes after the last complete line or block: its writer was killed while writing. */
   readonly tornBytes: number;
 }
 
 /**
- * The blocks of a journal, checked: they are those that were written, in their order. It takes no key.
+ * Reads the blocks of a journal and verifies their hash chain. Needs no key.
  * @throws JournalError that names the file and the line
  */
 export function readBlocks(file: string): ReadBlocks {
   return blocksIn(file, read(file));
 }
 
-/** The same of a journal that was read already; `file` is what it is called. */
+/** As {@link readBlocks}, for content in memory; `file` names it in errors. */
 export function blocksIn(file: string, bytes: Buffer): ReadBlocks {
   const blocks: Block[] = [];
   let lines: string[] = [];
@@ -223,13 +229,13 @@ export function blocksIn(file: string, bytes: Buffer): ReadBlocks {
   return { blocks, encrypted, end: { bytes: counted, hash, unsealed: rest }, tornBytes: bytes.length - counted };
 }
 
-/** Whether lines count that were written and not sealed when their writer was killed. */
+/** Whether unsealed lines at the end count in this format. */
 function countsUnsealed(first: Block | undefined): boolean {
   const header = parseJson(first?.lines[0] ?? '');
   return isJsonObject(header) && Number(header.format) >= UNSEALED_SINCE_FORMAT;
 }
 
-/** Where the whole machine fell down, there may be anything: what follows the first line that is none does not count. */
+/** After a power failure the end may be garbage: lines from the first invalid one on do not count. */
 function wholeLines(lines: readonly string[]): readonly string[] {
   const bad = lines.findIndex((text) => !isJsonObject(parseJson(text)));
   return bad < 0 ? lines : lines.slice(0, bad);

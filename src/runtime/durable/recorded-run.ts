@@ -14,30 +14,31 @@ import type {
 import { JournalError } from './journal-error.ts';
 import type { ReadJournal } from './read-journal.ts';
 
-/** What became of a tool call. */
+/** Recorded start and end of a tool call. */
 export interface RecordedTool {
   readonly started: ToolStartRecord | null;
   readonly finished: ToolEndRecord | null;
 }
 
-/** A run as its journal has it, by what is looked for. */
+/** Recorded history of a run, indexed for replay and resume. */
 export class RecordedRun {
   readonly file: string;
   readonly header: JournalHeader;
-  /** What its guest's thread lived through. */
+  /** Inputs of the guest thread. */
   readonly events: readonly ReplayEvent[];
-  /** How it ended; null: it did not, or was taken up again. */
+  /** Null: the run has no end, or was resumed after it. */
   readonly end: EndRecord | null;
-  readonly attempts: number;
-  /** How much of its time was over when it last ended, and when timers of its guest fire that was last parked. */
+  /** Number of the last attempt. */
+  readonly attempt: number;
+  /** Used time at the last end, and timers at the last parking. */
   readonly parked: Required<Pick<EndRecord, 'spent_ms' | 'sleeps'>>;
-  /** Whether an attempt ended because its memory was too much for a shared thread. */
+  /** Whether an attempt ended because its memory exceeded the limit of its shared thread. */
   readonly needsOwnThread: boolean;
   readonly outputBytes: Readonly<Record<StandardStream, number>>;
   readonly #replies = new Map<number, ReplyRecord[]>();
-  /** How many of the replies about a call the guest has taken. */
-  readonly #taken = new Map<number, number>();
-  readonly #answers = new Map<string, ModelResponseRecord>();
+  /** Number of replies to a call that the guest has received. */
+  readonly #received = new Map<number, number>();
+  readonly #modelResponses = new Map<string, ModelResponseRecord>();
   readonly #tools = new Map<string, RecordedTool>();
 
   constructor({ file, header, records }: Pick<ReadJournal, 'file' | 'header' | 'records'>) {
@@ -45,14 +46,14 @@ export class RecordedRun {
     this.header = header;
     const outputBytes = { stdout: 0, stderr: 0 };
     let end: EndRecord | null = null;
-    let attempts = 1;
+    let attempt = 1;
     let needsOwnThread = false;
     let parked: RecordedRun['parked'] = { spent_ms: 0, sleeps: [] };
     const events: ReplayEvent[] = [];
     for (const record of records) {
       switch (record.t) {
         case 'guest':
-          events.push(...this.#play(record.e));
+          events.push(...this.#parse(record.e));
           break;
         case 'output':
           outputBytes[record.fd] = record.at + Buffer.byteLength(record.b, 'base64');
@@ -64,7 +65,7 @@ export class RecordedRun {
           break;
         case 'resumed':
           end = null;
-          attempts = record.attempt;
+          attempt = record.attempt;
           break;
         default:
           this.#index(record);
@@ -72,13 +73,13 @@ export class RecordedRun {
     }
     this.events = events;
     this.end = end;
-    this.attempts = attempts;
+    this.attempt = attempt;
     this.parked = parked;
     this.needsOwnThread = needsOwnThread;
     this.outputBytes = outputBytes;
   }
 
-  /** Whether the last word about a call of the guest was said. */
+  /** Whether a call has its final reply. */
   isAnswered(call: number): boolean {
     return this.lastReply(call) !== null;
   }
@@ -88,23 +89,23 @@ export class RecordedRun {
     return last !== undefined && isFinalReply(this.#decode(last)) ? last : null;
   }
 
-  /** How many callbacks of the guest a send had asked for. */
+  /** Number of callbacks that a send requested. */
   callbacks(call: number): number {
     return (this.#replies.get(call) ?? []).filter(({ m }) => m[0] === 'tool').length;
   }
 
-  /** All that was said about a call. */
-  told(call: number): HostReply[] {
+  /** All replies to a call. */
+  replies(call: number): HostReply[] {
     return (this.#replies.get(call) ?? []).map((record) => this.#decode(record));
   }
 
-  /** What was said about a call and the guest has not heard. */
-  unheard(call: number): HostReply[] {
-    return this.told(call).slice(this.#taken.get(call) ?? 0);
+  /** Replies to a call that the guest has not received. */
+  undelivered(call: number): HostReply[] {
+    return this.replies(call).slice(this.#received.get(call) ?? 0);
   }
 
-  answer(call: number, n: number): ModelResponseRecord | null {
-    return this.#answers.get(`${call}.${n}`) ?? null;
+  modelResponse(call: number, n: number): ModelResponseRecord | null {
+    return this.#modelResponses.get(`${call}.${n}`) ?? null;
   }
 
   tool(ordinal: string): RecordedTool | null {
@@ -114,10 +115,10 @@ export class RecordedRun {
   #index(record: TimedRecord): void {
     switch (record.t) {
       case 'reply':
-        this.#said(record.call).push(record);
+        this.#repliesTo(record.call).push(record);
         return;
       case 'model.answered':
-        this.#answers.set(`${record.call}.${record.n}`, record);
+        this.#modelResponses.set(`${record.call}.${record.n}`, record);
         return;
       case 'tool.started':
         this.#tools.set(record.ordinal, { started: record, finished: null });
@@ -128,7 +129,7 @@ export class RecordedRun {
     }
   }
 
-  #said(call: number): ReplyRecord[] {
+  #repliesTo(call: number): ReplyRecord[] {
     const known = this.#replies.get(call);
     if (known !== undefined) return known;
     const none: ReplyRecord[] = [];
@@ -136,12 +137,12 @@ export class RecordedRun {
     return none;
   }
 
-  #play(text: string): ReplayEvent[] {
+  #parse(text: string): ReplayEvent[] {
     return parseEvents(text).map((event) => {
       if (event.kind !== 'r') return { ...event, message: null };
       const call = Number(event.value);
-      const index = this.#taken.get(call) ?? 0;
-      this.#taken.set(call, index + 1);
+      const index = this.#received.get(call) ?? 0;
+      this.#received.set(call, index + 1);
       const record = this.#replies.get(call)?.[index];
       if (record !== undefined) return { ...event, message: [0, call, ...this.#decode(record)] as const };
       throw new JournalError(this.file, `journal corrupt: the reply to call ${call} is missing`);
@@ -153,13 +154,13 @@ export class RecordedRun {
   }
 }
 
-/** The result of a tool call, as it stands in the journal. */
+/** A recorded tool result. */
 export interface RecordedResult {
   readonly ordinal: string;
   readonly json: string;
 }
 
-/** A reply as JSON text. `result`: one that stands in the journal already, and is named instead where it comes again. */
+/** A reply as JSON text. `result`: recorded already, so the reply refers to it. */
 export function replyToJson(reply: HostReply, result: RecordedResult | null): string {
   let json = '';
   for (const part of reply as readonly unknown[]) {
@@ -181,7 +182,7 @@ export function replyFromJson(parts: readonly JsonValue[], resultOf: (ordinal: s
   }) as unknown as HostReply;
 }
 
-/** A message to a model; a result that stands in the journal already is named instead. */
+/** A model message in which a recorded result is replaced by a reference. */
 export function withResultNamed(message: JsonObject, results: readonly RecordedResult[]): JsonObject {
   if (message.role !== 'tool') return message;
   const known = results.find(({ json }) => json === message.content);

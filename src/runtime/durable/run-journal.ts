@@ -1,3 +1,14 @@
+/*
+ * Host half of a run's journal while the run executes: records what the guest thread cannot record itself (replies, model
+ * requests, tool calls, approvals, output), and answers from the recorded history when the run is replayed or resumed.
+ *
+ * Invariants
+ * - Everything that precedes a side effect is written before the effect: `asked`, `started`, `printed` and `sends` flush.
+ * - What the recorded history already has is not written again.
+ * - After `suspend` only output and starts of tool calls are recorded; after `end` nothing is.
+ *
+ * Hot records are concatenated as text: building an object for each would cost as much as writing it.
+ */
 import { hash } from 'node:crypto';
 import type { JsonObject } from '../../base/json.ts';
 import { version } from '../../base/version.ts';
@@ -21,35 +32,31 @@ import type { JournalWriter } from './journal-file.ts';
 import { type RecordedResult, type RecordedRun, replyToJson, withResultNamed } from './recorded-run.ts';
 import type { EarlierCall, ShownTools, StartedTool, ToolJournal } from './tool-journal.ts';
 
-/** A turn seldom has more calls. */
+/** Results that the next model request may refer to; few turns have more. */
 const MAX_RECENT_RESULTS = 64;
 
-/** The attempt of a call that was made after the backup of a restored run, if it was: no attempt has this number. */
+/** Attempt of a call that may have been made after the backup from which the run was restored. */
 const BEFORE_RESTORE = 0;
 
-/** Before it is known what the task's policy is. */
+/** The header before the task's policy is known. */
 export type RunHeader = Omit<JournalHeader, 'policy'>;
 
-/**
- * The host's half of a run's journal, while it runs. What a replay would write stands there already. The records of a
- * governed call are put together as text: an object for each would cost the host as much as writing them.
- */
 export class RunJournal implements ToolJournal {
   readonly header: RunHeader;
-  /** What was there before; null: nothing was. */
+  /** Recorded history; null: a new run. */
   readonly recorded: RecordedRun | null;
   readonly attempt: number;
   readonly written: (() => Promise<void>) | undefined;
-  /** For the guest's thread. */
+  /** For the guest thread. */
   readonly replayStart: ReplayStart;
-  /** Null: nothing is written. */
+  /** Null: replay only, nothing is written. */
   readonly #file: JournalWriter | null;
   readonly #offsets: Record<StandardStream, number> = { stdout: 0, stderr: 0 };
   readonly #settled = new Map<number, RecordedSend>();
-  readonly #questions = new Map<number, readonly (string | null)[]>();
+  readonly #queries = new Map<number, readonly (string | null)[]>();
   readonly #toolSets = new ToolSets();
   #lastResult: RecordedResult | null = null;
-  /** Those that the next request to a model may tell of; a new one takes the place of the oldest. */
+  /** A ring buffer. */
   readonly #recentResults: RecordedResult[] = [];
   #results = 0;
   readonly #isRestored: boolean;
@@ -57,20 +64,20 @@ export class RunJournal implements ToolJournal {
   #hasEnded = false;
   isInterrupted = false;
 
-  /** Without a file it is a replay. `isRestored`: calls may have been made that the journal does not have. */
+  /** `file` null: replay only. `isRestored`: calls may have been made that the journal does not have. */
   constructor(header: RunHeader, recorded: RecordedRun | null, file: JournalWriter | null, isRestored = false) {
     this.#isRestored = isRestored;
     this.header = header;
     this.recorded = recorded;
     this.#file = file;
-    this.attempt = recorded === null || file === null ? (recorded?.attempts ?? 1) : recorded.attempts + 1;
+    this.attempt = recorded === null || file === null ? (recorded?.attempt ?? 1) : recorded.attempt + 1;
     const wakesAtStart = header.quiet_start !== true;
     this.written = file?.written;
     const { sleeps } = recorded?.parked ?? { sleeps: [] };
     this.replayStart = { events: recorded?.events ?? [], continuesLive: file !== null, wakesAtStart, sleeps };
   }
 
-  /** The run begins, or goes on. `policy`: what its task lets sessions ask for, `rules` those about approvals. @throws JournalError */
+  /** The run begins or resumes. `rules`: about approvals. @throws JournalError */
   begin(policy: TaskPolicy, rules: RecordedApprovalRules | null): void {
     if (this.#file === null) return;
     const header: JournalHeader = { ...this.header, policy, ...(rules === null ? {} : { approval_rules: rules }) };
@@ -84,41 +91,41 @@ export class RunJournal implements ToolJournal {
     }
   }
 
-  /** Whether nothing is done but what was done before. */
+  /** Whether this is a replay without live execution. */
   get isReplay(): boolean {
     return this.#file === null;
   }
 
-  /** What the guest's thread took. */
+  /** Inputs of the guest thread. */
   recordEvents(e: string): void {
-    // Checked where it came in: nothing in it needs escaping.
+    // Validated by the port: nothing in it needs escaping.
     this.#append(`{"t":"guest","e":"${e}"`);
   }
 
-  /** The guest asks something about servers: kept with the reply, for whoever asks the same of the journal. */
-  questioned(call: number, question: readonly (string | null)[]): void {
-    if (this.#file !== null) this.#questions.set(call, question);
+  /** A query about servers, recorded with its reply so that replay tests can answer the same query. */
+  recordQuery(call: number, query: readonly (string | null)[]): void {
+    if (this.#file !== null) this.#queries.set(call, query);
   }
 
-  /** What a send left behind, for the reply that tells of it. */
+  /** The session state that a send left, recorded with its reply. */
   settled(call: number, send: RecordedSend): void {
     this.#settled.set(call, send);
   }
 
-  /** Whether the guest is to be told: a send that goes on asks again for callbacks that ran before. */
+  /** Records a reply. False: the guest must not receive it, because a resumed send requests callbacks that ran before. */
   reply(call: number, reply: HostReply): boolean {
     if (this.recorded !== null && reply[0] === 'tool' && reply[1] <= this.recorded.callbacks(call)) return false;
     if (this.#file === null) return true;
     let record = `{"t":"reply","call":${call},"m":${replyToJson(reply, this.#lastResult)}`;
     const send = taken(this.#settled, call);
     if (send !== undefined) record += `,"send":${JSON.stringify(send)}`;
-    const q = taken(this.#questions, call);
+    const q = taken(this.#queries, call);
     if (q !== undefined) record += `,"q":${JSON.stringify(q)}`;
     this.#append(record);
     return true;
   }
 
-  /** It is about to be sent: not before what this gives has resolved, where it gives something. */
+  /** A model request is about to be sent; the caller waits for the returned promise first. */
   asked(asked: Omit<ModelRequestRecord, 't' | 'sha256'>, request: JsonObject): Promise<void> | undefined {
     const said = asked.said?.map((message) => withResultNamed(message, this.#recentResults));
     const written = said === undefined ? asked : { ...asked, said };
@@ -165,7 +172,7 @@ export class RunJournal implements ToolJournal {
     this.#write({ t: 'approval', event });
   }
 
-  /** How many of the bytes were printed by an earlier attempt. The rest is written down, so that it is printed once. */
+  /** Returns how many of the bytes an earlier attempt printed. Records the rest, so that it is printed once. */
   printed(fd: StandardStream, bytes: Uint8Array): number {
     const at = this.#offsets[fd];
     this.#offsets[fd] = at + bytes.byteLength;
@@ -178,28 +185,28 @@ export class RunJournal implements ToolJournal {
     return known;
   }
 
-  /** A frame leaves for a client: whoever has it must find a run that knows of it. @throws JournalError */
+  /** A frame is about to be sent to a client. @throws JournalError */
   sends(): void {
     if (!this.#hasEnded) this.#file?.flush();
   }
 
   /**
-   * From here on only output and the starts of tool calls are written: a run that is stopped is to resume as if its calls
-   * in flight had no answer.
+   * The run is being stopped: from here on only output and starts of tool calls are recorded, so that a resume treats
+   * calls in flight as unanswered.
    */
   suspend(): void {
     this.#isSuspended = true;
     this.isInterrupted = true;
   }
 
-  /** Nothing is written after it: calls that are stopped because the run ends have no end of their own. */
+  /** Records the end. Nothing follows it: calls cancelled by the end have no end record. */
   end(end: Omit<EndRecord, 't'>): void {
     this.isInterrupted = isResumable(end);
     this.#file?.close(this.#timed(JSON.stringify({ t: 'end', ...end }).slice(0, -1)));
     this.#hasEnded = true;
   }
 
-  /** Nothing is done after all: the journal stays as it was. */
+  /** The run does not start after all: leaves the journal unchanged. */
   abandon(): void {
     this.#file?.abandon();
     this.#hasEnded = true;
@@ -210,19 +217,19 @@ export class RunJournal implements ToolJournal {
     this.#append(JSON.stringify(record).slice(0, -1));
   }
 
-  /** An object without its end. */
-  #append(record: string, hasHappened = false): void {
-    if (this.#file === null || this.#hasEnded || (this.#isSuspended && !hasHappened)) return;
+  /** `record`: a JSON object without its closing brace. `always`: also after {@link suspend}. */
+  #append(record: string, always = false): void {
+    if (this.#file === null || this.#hasEnded || (this.#isSuspended && !always)) return;
     this.#file.append(this.#timed(record));
   }
 
-  /** The clock may have been set back: no record is older than its run. */
+  /** Never negative: the clock may have been set back. */
   #timed(record: string): string {
     return `${record},"ms":${Math.max(0, Date.now() - this.header.started)}}`;
   }
 }
 
-/** Seldom has anything to give. */
+/** Removes and returns an entry; the maps are mostly empty. */
 function taken<T>(from: Map<number, T>, call: number): T | undefined {
   if (from.size === 0) return undefined;
   const found = from.get(call);
@@ -230,16 +237,16 @@ function taken<T>(from: Map<number, T>, call: number): T | undefined {
   return found;
 }
 
-/** Sessions whose last set is remembered; of others it is written again. */
+/** Sessions whose last set is retained; for others it is written again. */
 const MAX_SESSIONS = 1_024;
 
-/** Which tools the sends of a run get: each set is written once, each session says which it has when that changes. */
+/** Tool sets of a run's sends: each set is written once, and each session's set when it changes. */
 export class ToolSets {
   readonly #byKey = new WeakMap<object, number>();
   readonly #byContent = new Map<string, number>();
   readonly #sessions = new Map<string, string>();
 
-  /** Null: the session has them already. */
+  /** Null: the session has this set already. */
   record(session: string, params: ToolsRecord['params'], key: object, shown: () => ShownTools): ToolsRecord | null {
     let set = this.#byKey.get(key);
     let content: ShownTools | null = null;

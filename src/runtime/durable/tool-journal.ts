@@ -3,34 +3,34 @@ import type { RefusedTool, ShownTool, ToolStartRecord, ToolsRecord } from './jou
 
 export type StartedTool = Omit<ToolStartRecord, 't' | 'attempt'>;
 
-/** What an earlier attempt of the run knows of a call: its result, or that it was sent and nothing came back. */
+/** What the recorded history has about a call: its result, or only that it was sent. */
 export type EarlierCall =
   | { readonly kind: 'finished'; readonly json: string }
-  /** `attempt`: which sent it. */
+  /** `attempt`: the one that sent the call. */
   | { readonly kind: 'unknown'; readonly attempt: number };
 
-/** The tools of servers that one send gets. */
+/** The server tools of one send. */
 export interface ShownTools {
   readonly tools: readonly ShownTool[];
   readonly definitions: readonly JsonObject[];
   readonly systemMessage: string | null;
 }
 
-/** The tool calls of a run, in its journal. */
+/** The part of a run's journal that tool calls use. */
 export interface ToolJournal {
-  /** How many times the run was begun or taken up again. */
+  /** Number of this attempt, from 1. */
   readonly attempt: number;
-  /** Whether the run has ended in a way that it may be taken up again from. */
+  /** Whether the run has ended in a resumable way. */
   readonly isInterrupted: boolean;
-  /** Where the journal is far away: what was told to it so far is written when it resolves. @throws where it cannot be */
+  /** Of an asynchronous storage: resolves when everything so far is written. @throws JournalError */
   readonly written: (() => Promise<void>) | undefined;
-  /** It is about to leave; that is written when this returns, or `written` resolves. @throws where it cannot be */
+  /** The call is about to be sent; written when this returns, or when `written` resolves. @throws JournalError */
   started(call: StartedTool): void;
-  /** `refused`: what was wanted, where it was never started. */
+  /** `refused`: the request, if the call was never started. */
   finished(ordinal: string, json: string, code: string | null, refused: RefusedTool | null): void;
-  /** A send gets these; `key` is the same object as long as they are the same. */
+  /** The tools of a send; `key` is the same object while they are the same. */
   injected(session: string, params: ToolsRecord['params'], key: object, shown: () => ShownTools): void;
   earlier(ordinal: string): EarlierCall | null;
-  /** Somebody was asked about a call, or decided. */
+  /** An approval was requested or decided. */
   approval(event: JsonObject): void;
 }

@@ -1,38 +1,39 @@
 /*
- * What reached a guest's thread from outside, each event with its place: how many hostcalls had begun, and how many
- * things the thread had done since the last of them began. As text `CALL.STEP:HASH:KIND[VALUE]`, separated by spaces.
+ * Inputs of a guest thread. Each event has its position: the number of hostcalls that had begun, and the number of steps
+ * since the last of them began. As text: `CALL.STEP:HASH:KIND[VALUE]`, each followed by a space.
  */
 
 /**
- * `r` a message of the host was taken (its call), `t` a timer fired (its number), `c` a clock was read (its value), `d`
- * dice were thrown (base64url), `k` nothing came, but the guest told the host something.
+ * `r`: the thread took a message of the host (value: its call). `t`: a timer fired (its number). `c`: a clock was read (its
+ * value). `d`: entropy was read (base64url). `k`: no input; the guest sent the host a message.
  */
 export type EventKind = 'r' | 't' | 'c' | 'd' | 'k';
 
 export interface JournalEvent {
   readonly call: number;
   readonly step: number;
-  /** Of everything the guest's thread did before. */
+  /** Rolling hash of everything that the guest did before. */
   readonly hash: number;
   readonly kind: EventKind;
   readonly value: string;
 }
 
-/** The same with the message that was taken. */
+/** An event with the recorded message that it delivers. */
 export interface ReplayEvent extends JournalEvent {
-  /** Of HostMessage; null: none was. */
+  /** A HostMessage; null: not of kind `r`. */
   readonly message: readonly unknown[] | null;
 }
 
-/** What a guest's thread is to live through again, and whether it goes on by itself then. */
+/** The history that a guest replays at its start. */
 export interface ReplayStart {
   readonly events: readonly ReplayEvent[];
+  /** Whether the guest continues live after the last event. */
   readonly continuesLive: boolean;
-  /** Whether the start of the guest wakes its first wait, as when this was recorded. */
+  /** Whether the start of the guest wakes its first wait, as in the version that recorded the history. */
   readonly wakesAtStart: boolean;
-  /** Timers that were set before, and when they fire, in milliseconds since the Unix epoch. @default none */
+  /** Deadlines of timers set before the run was parked, in milliseconds since the Unix epoch. @default none */
   readonly sleeps?: readonly (readonly [timer: number, atMs: number])[];
-  /** The host is told of timers that last so long. @default of none */
+  /** The host is notified of timers that last this long. @default none */
   readonly reportTimersMs?: number | null;
 }
 
@@ -45,7 +46,7 @@ export function eventText(call: number, step: number, hash: number, kind: EventK
   return `${call}.${step}:${hashText(hash)}:${kind}${value} `;
 }
 
-/** Of a guest's thread, which is not trusted: it must be fit to stand in a line of the journal as it is. */
+/** Checks events from a guest thread, which is not trusted: the text goes into the journal unescaped. */
 export function isEventsText(text: unknown): text is string {
   return typeof text === 'string' && /^(?:\d+\.\d+:[0-9a-f]{8}:[rtcdk][\w.-]* )*$/.test(text);
 }

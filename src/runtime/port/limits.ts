@@ -112,7 +112,7 @@ export type Limits = Readonly<Record<LimitName, number>>;
 
 export const limitNames = Object.keys(limitSpecs) as LimitName[];
 
-/** What is wrong with a value for a limit; null: nothing. */
+/** Why a value is invalid for a limit; null: it is valid. */
 export function limitProblem(name: LimitName, value: unknown): string | null {
   const { min, max } = limitSpecs[name];
   const fits = Number.isInteger(value) && (value as number) >= min && (value as number) <= max;
@@ -120,8 +120,8 @@ export function limitProblem(name: LimitName, value: unknown): string | null {
 }
 
 /**
- * The limits of a run: what is given, else the default.
- * @throws RangeError naming the limit that does not exist or is out of its range
+ * The limits of a run, with defaults.
+ * @throws RangeError that names the unknown limit or the one out of range
  */
 export function compileLimits(given: Readonly<Partial<Record<LimitName, number | undefined>>> = {}): Limits {
   const unknown = unknownKey(given, limitNames);
@@ -139,5 +139,5 @@ export function compileLimits(given: Readonly<Partial<Record<LimitName, number |
   return lastCompiled;
 }
 
-/** Most runs of a process have the same, and thousands of them wait at once. */
+/** Shared by runs with equal limits: thousands may wait at once. */
 let lastCompiled: Limits | null = null;

@@ -25,7 +25,7 @@ export const mcpParamKeys = [
 ] as const;
 export type McpParamKey = (typeof mcpParamKeys)[number];
 
-/** Keys under this prefix belong to the host. */
+/** Keys with this prefix are reserved for the host. */
 const HOST_PARAM_PREFIX = 'mcp.task_';
 
 const MAX_SESSION_SERVER_IDS = 1_024;
@@ -37,18 +37,18 @@ export type McpParamResult =
   | { readonly ok: true; readonly policy: SessionPolicy }
   | { readonly ok: false; readonly errno: 'EACCES' | 'EINVAL'; readonly message: string };
 
-/** Whether a parameter of a session is one of these; every other key goes to the model's provider as it is. */
+/** Whether a session parameter is one of these; other keys are forwarded to the model provider. */
 export function isMcpParam(key: string): boolean {
   return key.startsWith(HOST_PARAM_PREFIX) || isMcpParamKey(key);
 }
 
 /**
- * SET_PARAM of one policy parameter by the guest. It replaces what the session said before and can never reach beyond
- * the task; on failure the session keeps what it had.
+ * Applies SET_PARAM of one policy parameter. It replaces the session's previous value and never exceeds the task; on failure
+ * the session is unchanged.
  *
- * EACCES: a key of the host, `mcp.enabled` where the task has MCP off, a server outside the task's allowed set. Of a
- * task that lists no servers only the registry knows which they are: the session is left without those that are not.
- * EINVAL: a value of the wrong type, a pattern that no list may hold, an unknown key.
+ * EACCES: a reserved key, `mcp.enabled` although the task disables MCP, or a server outside the task's allowed set. If the
+ * task lists no servers, only the registry knows its set, so servers outside it are dropped later.
+ * EINVAL: a value of the wrong type, an invalid pattern, an unknown key.
  */
 export function applyMcpParam(session: SessionPolicy, task: TaskPolicy, key: string, value: unknown): McpParamResult {
   if (key.startsWith(HOST_PARAM_PREFIX)) return failed('EACCES', `${key} is set by the host`);
@@ -107,10 +107,10 @@ function listChange(
 
 type ParamCheck = (key: string, value: JsonValue) => CheckedParam | ErrnoName | undefined;
 
-/** Made once for all guests of a task. */
+/** One check per task, shared by its guests. */
 const checks = new WeakMap<TaskPolicy, ParamCheck>();
 
-/** Answers SET_PARAM of the `mcp.` keys at once, on the guest's thread. The host applies them again before it acts. */
+/** Checks `mcp.` keys on the guest thread, so that SET_PARAM answers synchronously. The host applies them again. */
 export function mcpParamCheck(task: TaskPolicy): ParamCheck {
   const check = checks.get(task) ?? newCheck(task);
   checks.set(task, check);
@@ -118,7 +118,7 @@ export function mcpParamCheck(task: TaskPolicy): ParamCheck {
 }
 
 function newCheck(task: TaskPolicy): ParamCheck {
-  const session = initialSession(task); // what a session may set does not depend on what it has set
+  const session = initialSession(task); // the permitted values do not depend on earlier ones
   return (key, value) => {
     if (!key.startsWith('mcp.')) return undefined;
     const applied = applyMcpParam(session, task, key, value);

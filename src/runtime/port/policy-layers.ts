@@ -1,44 +1,44 @@
 import { textProblem } from '../../base/text-problem.ts';
 
-/** The namespace of whatever names none. */
+/** Namespace of a task without one. */
 export const DEFAULT_NAMESPACE = 'default';
 
 /**
- * The three layers of policy as plain data. In every list of tools, resources or prompts `null` means "this layer does not narrow" and an
- * empty allowlist means "nothing".
+ * The layers of policy as plain data. In every list of tools, resources or prompts, `null` means "this layer does not
+ * narrow" and an empty allowlist means "nothing".
  */
 export interface TaskPolicy {
   readonly enabled: boolean;
-  /** Whose task it is; left out: `default`. */
+  /** @default `default` */
   readonly namespace?: string;
-  /** Name of the task, for stops; left out: it has none. */
+  /** Name of the task, for stops. @default none */
   readonly name?: string;
-  /** `null`: the task lists none, and all that its profile and its tags choose are its default set. */
+  /** `null`: the servers that its profile and its tags select. */
   readonly defaultServerIds: readonly string[] | null;
-  /** The ceiling: nothing a session asks for goes beyond it. `null`: its profile and its tags choose. */
+  /** Upper bound for sessions. `null`: the servers that its profile and its tags select. */
   readonly allowedServerIds: readonly string[] | null;
   /** A run without the tools of one of these fails at its start. @default none: it continues, marked as degraded */
   readonly requiredServerIds?: readonly string[];
-  /** A server must have one of these tags; `null`: no tag is asked for. */
+  /** A server must have one of these tags; `null`: any server. */
   readonly serverTags: readonly string[] | null;
   readonly toolAllowlist: readonly string[] | null;
   readonly toolDenylist: readonly string[];
   /** Patterns of URIs. */
   readonly resourceLists: NameLists;
   readonly promptLists: NameLists;
-  /** Whether the model gets a tool that lists resources and one that reads them, where the session does not choose. */
+  /** Whether the model gets tools that list and read resources, unless the session sets it. */
   readonly resourceTools: boolean;
-  /** How tools are named to the model where the session does not choose. */
+  /** Form of tool names for the model, unless the session sets it. */
   readonly toolNaming: ToolNaming;
   /** Whether the model gets a search instead of all definitions. */
   readonly toolSearch: ToolSearchPolicy;
-  /** The profile of the registry that narrows all of this; `null`: none does. */
+  /** The registry profile that narrows this policy; `null`: none. */
   readonly profile: ProfileChoice | null;
 }
 
 export const namespaceOf = ({ namespace = DEFAULT_NAMESPACE }: TaskPolicy): string => namespace;
 
-/** What one layer says of resources or of prompts. */
+/** Allowlist and denylist of one layer for resources or prompts. */
 export interface NameLists {
   readonly allow: readonly string[] | null;
   readonly deny: readonly string[];
@@ -46,7 +46,7 @@ export interface NameLists {
 
 export const noLists: NameLists = Object.freeze({ allow: null, deny: Object.freeze([]) });
 
-/** What a task leaves of its profile. In every field `null` means "as the profile has it". */
+/** Narrowing of a profile by a task. `null`: as in the profile. */
 export interface ProfileOverrides {
   readonly server_ids: readonly string[] | null;
   readonly server_tags: readonly string[] | null;
@@ -88,15 +88,15 @@ export function isToolSearchMode(value: unknown): value is ToolSearchMode {
   return toolSearchModes.some((mode) => mode === value);
 }
 
-/** Far below what providers take, and about where models begin to choose badly. */
+/** Far below the limits of providers; about where models start to choose badly. */
 export const DEFAULT_SEARCH_ABOVE = 40;
 
-/** Off: what a model is shown does not change because a server got one tool more. */
+/** Off, so that the tools shown to a model do not change when a server adds one. */
 export const noToolSearch: ToolSearchPolicy = Object.freeze({ mode: 'off', above: DEFAULT_SEARCH_ABOVE });
 
 export interface SessionPolicy {
   readonly enabled: boolean;
-  /** `null`: the session did not choose, the task's default set applies. */
+  /** `null`: the task's default set. */
   readonly serverIds: readonly string[] | null;
   readonly toolAllowlist: readonly string[] | null;
   readonly toolDenylist: readonly string[];
@@ -104,7 +104,7 @@ export interface SessionPolicy {
   readonly promptLists: NameLists;
   readonly resourceTools: boolean;
   readonly toolNaming: ToolNaming;
-  /** As the task says. */
+  /** From the task. */
   readonly toolSearch: ToolSearchPolicy;
   /** Off, the built-in inventory text, or a template. */
   readonly inventory: boolean | string;
@@ -142,13 +142,13 @@ export function initialSession(task: TaskPolicy): SessionPolicy {
   });
 }
 
-/** What of a server is asked for: a tool is called, a resource is read by its uri, a prompt is got by its name. */
+/** What a call to a server requests: a tool call, a resource by URI, or a prompt by name. */
 export type CallKind = 'tool' | 'resource' | 'prompt';
 
 /** Sizes of a list of patterns in a record, a task or a session. */
 export const patternLimits = { patterns: 512, patternChars: 256 } as const;
 
-// Apart from pattern.ts, because the guest's thread checks lists and never matches a name.
+// The guest thread only validates pattern lists; matching is in agent/policy.
 
 export function isStringList(value: unknown): value is string[] {
   return Array.isArray(value) && value.every((item) => typeof item === 'string');

@@ -1,3 +1,12 @@
+/*
+ * Protocol between the host thread and a guest thread: types of all messages, and validation of those from the guest.
+ *
+ * - Messages are plain data, so that a process could replace the worker.
+ * - Every message names its guest, its call, and the call on top of which it was made (0: none). Guest 0 is the thread
+ *   itself on a shared thread, and the guest on a dedicated one.
+ * - The host validates every message like network input (`parseGuestMessage`), because the thread runs untrusted code.
+ * - Replies and most requests are in journals: their names, fields and order are part of the journal format.
+ */
 import { isJsonObject, type JsonValue } from '../../base/json.ts';
 import type { ErrnoName } from '../abi/errno.ts';
 import {
@@ -10,11 +19,7 @@ import {
 import type { Turns } from './preemption.ts';
 import { readWholeFrame, type StreamEventKind } from './user-stream.ts';
 
-// What the host thread and the guest thread say to each other: plain data, so that a process could stand where the
-// worker stands. Every message names its guest, its call and the call on top of which it was made (0: none). On a thread
-// that guests share, guest 0 is the thread itself; on one of its own, the guest.
-
-/** What a guest wrote into a session since its last send. The host keeps the history. */
+/** What a guest wrote to a session since its last send. The host owns the history. */
 export interface SessionDelta {
   readonly messages: readonly (readonly [role: string, content: string])[];
   readonly tools: readonly (readonly [fnOffset: number, definition: string])[];
@@ -22,10 +27,10 @@ export interface SessionDelta {
   readonly params: readonly (readonly [key: string, value: JsonValue])[];
 }
 
-/** Events of a streamed send that the guest has not read: beyond it the host stops reading from the provider. */
-export const STREAM_WINDOW_BYTES = 64 * 1024;
+/** Unread events of a streamed send beyond which the host stops reading from the provider. */
+export const SEND_WINDOW_BYTES = 64 * 1024;
 
-/** How the guest's own side of a run ended. */
+/** How a guest ended, as its thread reports it. */
 export type GuestEnding =
   | { readonly kind: 'exit'; readonly code: number }
   | { readonly kind: 'trap'; readonly message: string; readonly stack: string }
@@ -36,16 +41,16 @@ export interface GuestReport {
   readonly droppedLogLines: number;
 }
 
-/** `name`: of a tool or a prompt, or the uri of a resource. */
+/** `name`: of a tool or a prompt, or the URI of a resource. */
 type ServerRequest = readonly [session: number, serverId: string, name: string, args: string];
 
 export type GuestRequest =
   | readonly ['send', session: number, flags: number, delta: SessionDelta]
   | readonly ['cancel']
-  /** Of the events of a streamed send: makes room for more. */
+  /** The guest has read so many bytes of events of a streamed send. */
   | readonly ['read', bytes: number]
   | readonly ['tool_result', callback: number, rc: number, content: string]
-  /** Answered when nothing of it is held any more; with call 0 not at all. */
+  /** Answered when the host has released the session; with call 0 not answered. */
   | readonly ['close_session', session: number]
   | readonly ['stdin', maxBytes: number]
   | readonly ['mcp_open', serverId: string]
@@ -56,111 +61,110 @@ export type GuestRequest =
   | readonly ['mcp_read_resource', ...ServerRequest]
   | readonly ['mcp_get_prompt', ...ServerRequest]
   | readonly ['mcp_registry', serverId: string | null]
-  /** Open until it is closed; nothing answers it but what happens on the stream. The watch is of all streams. */
+  /** Subscriptions until `stream_close`: to one stream, or to connection events of all streams. */
   | readonly ['stream_open', streamId: number, direction: number]
   | readonly ['stream_watch']
   | readonly ['stream_frame', frame: Uint8Array<ArrayBuffer>]
-  /** The guest has read so much of it. */
+  /** The guest has read so many bytes of the stream. */
   | readonly ['stream_taken', bytes: number]
   | readonly ['stream_close']
   | readonly ['output', stream: StandardStream, bytes: Uint8Array<ArrayBuffer>]
   | readonly ['notice', text: string]
-  /** Nothing: what the replayLog has written comes with it. */
+  /** Carries journal events. */
   | readonly ['journal']
-  /** Of a guest that goes on after its journal: from here on it is new. */
+  /** The replayed guest has reached the end of its history and continues live. */
   | readonly ['live']
-  /** A timer of the guest that lasts long is set, or is over. */
+  /** A long timer of the guest was set, or fired. */
   | readonly ['sleeps', timer: number, ms: number]
   | readonly ['woke', timer: number]
-  /** The guest has waited long, and nothing of it will happen unless it is told something, or a timer above is over. */
+  /** The guest has waited long, and only a message or a reported timer can wake it. `heard`: messages it has received. */
   | readonly ['rests', heard: number]
   | readonly ['replay', state: ReplayState, detail: string]
   | readonly ['ended', report: GuestReport]
-  /** Of a shared thread: it turned round since that ping, its guests have so much linear memory, and one has grown most. */
+  /** Answer of a shared thread to a ping: total linear memory of its guests, and the guest that grew most. */
   | readonly ['pong', ping: number, memoryBytes: number, grown: number];
 
-/** How it goes with a guest that lives through a journal again: there is no more of it, or it is another run. */
+/** How a replay ended early: the history has no more events, or replay detected nondeterminism. */
 export const replayStates = ['exhausted', 'diverged'] as const;
 export type ReplayState = (typeof replayStates)[number];
 
 export type GuestMessage = readonly [guest: number, call: number, parent: number, ...GuestRequest];
 
-/** Whether the guest's thread posted several messages together: a list of them, and nothing else. */
+/** Whether a posted value is a batch of messages: `[messages]`. */
 export const isBatch = (posted: unknown): posted is readonly [messages: readonly unknown[]] =>
   Array.isArray(posted) && posted.length === 1 && Array.isArray(posted[0]);
 
-/** An import that no host function stands behind; it answers ENOSYS in the type it has. */
+/** An import without a host function; it returns ENOSYS in its result type. */
 export interface UnknownImport {
   readonly module: string;
   readonly name: string;
   readonly result: string;
 }
 
-/** A module that may run, as its thread starts it. */
+/** A prepared module. */
 export interface CoreStart {
   readonly module: WebAssembly.Module;
   readonly unknownImports: readonly UnknownImport[];
-  /** Null: it does not give way. */
+  /** What the preemption pass requires; null: not instrumented. */
   readonly turns: Turns | null;
 }
 
-/** A component that may run, as its thread starts it. */
+/** A prepared component. */
 export interface ComponentStart {
-  /** The code that jco generated for it. */
+  /** Code generated by jco. */
   readonly glue: string;
-  /** By the names under which the glue asks for them. */
+  /** By the names that the glue uses. */
   readonly coreModules: ReadonlyMap<string, WebAssembly.Module>;
   readonly imports: readonly string[];
   readonly entry: string;
-  /** Whether its core modules may be given our functions directly. */
+  /** Whether its core modules may import the host functions directly. */
   readonly fastLane: boolean;
-  /** Of those core modules that give way. */
+  /** Of the instrumented core modules. */
   readonly turns: ReadonlyMap<string, Turns>;
 }
 
 /**
- * Bodies are JSON text. A string crosses faster than its bytes in a buffer that is handed over, at any length, and the
- * guest thread writes it into the guest's memory without a copy between.
+ * Bodies are JSON text: a string crosses threads faster than a transferred buffer of any length, and is written into guest
+ * memory without another copy.
  */
 export type HostReply =
   | readonly ['response', body: string, metrics: string, pending: readonly string[]]
-  /** Of a streamed send: whole lines of JSON, each with its end. */
+  /** Of a streamed send: complete lines of JSON. */
   | readonly ['events', lines: string]
   | readonly ['tool', callback: number, fnOffset: number, args: string, maxOutputBytes: number]
-  /** Without a body exactly where there is an errno. */
+  /** Either an errno or a body. */
   | readonly ['done', errno: ErrnoName | null, body: string | null, metrics: string]
   | readonly ['stdin', chunk: Uint8Array | null]
   | readonly ['stream_frame', frame: Uint8Array]
-  /** The client has taken so much of what was written. */
+  /** The client has taken so many bytes. */
   | readonly ['stream_room', bytes: number]
-  /** The client has sent its last frame; every one of it was handed over. */
+  /** The client ended its side; all its frames were delivered. */
   | readonly ['stream_end']
-  /** It takes no more frames. */
+  /** The client takes no more frames. */
   | readonly ['stream_gone']
   | readonly ['stream_event', streamId: number, kind: StreamEventKind]
   | GuestStart
   | SharedThreadMessage;
 
-/** What a guest begins with. */
 export type GuestStart = readonly ['start', core: CoreStart] | readonly ['start_component', component: ComponentStart];
 
-/** What is said only on a thread that guests share. */
+/** Messages of shared threads only. */
 export type SharedThreadMessage =
-  /** To the thread: what guests may be started with, until it is to forget it. */
+  /** To the thread: what `open` refers to by key. */
   | readonly ['module', key: number, start: GuestStart]
   | readonly ['forget_module', key: number]
   | readonly ['terms', key: number, terms: SharedGuestTerms]
   | readonly ['forget_terms', key: number]
-  /** Where so many of its guests count. */
+  /** Counters of COUNTER_GUESTS guests. */
   | readonly ['counters', block: number, counters: Float64Array<SharedArrayBuffer>]
   | readonly ['ping', ping: number]
   | readonly ['open', guest: number, own: GuestOwnSpec, terms: number, module: number, counters: number]
-  /** To a guest: it is to end. */
+  /** Cancels a guest. */
   | readonly ['end']
-  /** The host has taken so much of the guest's output, or of its replayLog. */
+  /** Acknowledges posted output or journal events. */
   | readonly ['taken', what: PostedKind, amount: number];
 
-/** None of these is the last word on its call. */
+/** Replies after which others to the same call follow. */
 export const interimReplies: ReadonlySet<HostReply[0]> = new Set([
   'tool',
   'events',
@@ -173,13 +177,12 @@ export const interimReplies: ReadonlySet<HostReply[0]> = new Set([
 
 export type HostMessage = readonly [guest: number, call: number, ...HostReply];
 
-/** What the host posts: one message, or several together. */
+/** One message, or a batch. */
 export type HostPosted = HostMessage | readonly [messages: readonly HostMessage[]];
 
-/** Whether nothing more follows about the call. */
 export const isFinalReply = (reply: HostReply): boolean => !interimReplies.has(reply[0]);
 
-/** Thrown on a message that our own guest thread cannot have sent: the thread is not to be trusted any more. */
+/** A message that an intact guest thread cannot send: the thread is no longer trusted. */
 export class PortViolation extends Error {
   constructor(what: string) {
     super(`the guest thread violated the port protocol: ${what}`);
@@ -187,7 +190,7 @@ export class PortViolation extends Error {
   }
 }
 
-/** Checks a message from a guest thread as if it came from the network: it runs next to untrusted code. */
+/** Validates a message of a guest thread. @throws PortViolation */
 export function parseGuestMessage(message: unknown): GuestMessage {
   if (!Array.isArray(message) || message.length < 4) throw new PortViolation('not a message');
   const [guest, call, parent, op, ...rest] = message as unknown[];

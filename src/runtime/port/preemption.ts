@@ -1,24 +1,23 @@
 /*
- * What the pass of turns adds to a module, and the thread that runs it gives: names that no guest can have for itself.
+ * What the preemption pass adds to a module and the guest thread provides. Guests cannot import from this module name.
  */
 
-/** The module of the imports. */
 export const PREEMPTION_MODULE = 'spear:turns';
-/** Of its imports: what is called when the guest is to give way, where that is said, and the guest's own memory. */
+/** Called at a yield point if a yield was requested; the memory with that request; the guest's own memory. */
 export const preemptionImports = { tick: 'tick', turns: 'turns', memory: 'memory' } as const;
-/** The export that the start section became. */
+/** Export that replaces the start section. */
 export const START_EXPORT = 'spear:start';
 
-/** In pages of 64 KiB. */
+/** Sizes in pages of 64 KiB. */
 export interface MemoryPages {
   readonly initial: number;
   readonly maximum: number;
 }
 
-/** What must be done for a module that the pass went over. */
+/** What the thread must provide to an instrumented module. */
 export interface Turns {
-  /** To be made for it; null: it has none of its own. */
+  /** Memory to create for the module; null: it defines none. */
   readonly memory: MemoryPages | null;
-  /** Whether {@link START_EXPORT} is to be called first. */
+  /** Whether {@link START_EXPORT} must be called first. */
   readonly hasStart: boolean;
 }

@@ -1,9 +1,9 @@
 import { FRAME_BYTES } from '../abi/calls.ts';
 
-// A frame of a user stream, little-endian:
+// Frames of user streams and their flow control. A frame, little-endian:
 //   "SPST", u16 version, u16 header length, u16 type, u16 flags, u32 stream id, u64 sequence, u32 meta length,
 //   u32 data length, whatever else the header has, meta, data
-// Type, flags and sequence belong to the two ends; nothing between them looks at these.
+// Type, flags and sequence are end to end: nothing in between reads them.
 
 export const FRAME_HEADER_BYTES = 32;
 const MAGIC = 0x54535053; // "SPST" read as a little-endian number
@@ -11,11 +11,11 @@ const VERSION = 1;
 
 export interface FrameHead {
   readonly streamId: number;
-  /** Of the whole frame. */
+  /** Length of the whole frame. */
   readonly length: number;
 }
 
-/** What the first bytes of a frame say, or what is wrong with them. Precondition: there are as many as a header has. */
+/** Reads a frame header; a string says what is wrong with it. Precondition: at least FRAME_HEADER_BYTES. */
 export function readFrameHead(bytes: Uint8Array): FrameHead | string {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (view.getUint32(0, true) !== MAGIC) return 'a frame does not begin with "SPST"';
@@ -30,7 +30,7 @@ export function readFrameHead(bytes: Uint8Array): FrameHead | string {
   return { streamId: view.getUint32(12, true), length };
 }
 
-/** The head of what is one whole frame and nothing else, or what is wrong with it. */
+/** Reads exactly one whole frame; a string says what is wrong with it. */
 export function readWholeFrame(bytes: Uint8Array): FrameHead | string {
   if (bytes.byteLength < FRAME_HEADER_BYTES) {
     return `a frame has ${bytes.byteLength} bytes, fewer than its header (${FRAME_HEADER_BYTES})`;
@@ -40,12 +40,10 @@ export function readWholeFrame(bytes: Uint8Array): FrameHead | string {
   return `a frame of ${bytes.byteLength} bytes declares a length of ${head.length}`;
 }
 
-// How much of one stream may be on its way between the threads, each way. Two frames of the largest size fit, so that
-// half of it can be given back at a time.
-
+/** Bytes of one stream in flight between the threads, each way: two frames, so that half can be acknowledged at a time. */
 export const STREAM_WINDOW_BYTES = 2 * FRAME_BYTES;
 
-/** Told to the other side when so much was taken: less would wake its thread for nothing. */
+/** Taken bytes are acknowledged in this amount: smaller ones would wake the other thread too often. */
 export const STREAM_GIVE_BACK_BYTES = STREAM_WINDOW_BYTES / 2;
 
 export const STREAM_CONNECTED = 1;

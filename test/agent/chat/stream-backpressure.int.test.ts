@@ -1,7 +1,7 @@
 import { afterEach, expect, it } from 'vitest';
 import { OpenAiBackend } from '../../../src/agent/chat/backends/openai.ts';
 import { NO_PROXY } from '../../../src/config/host/proxy.ts';
-import { STREAM_WINDOW_BYTES } from '../../../src/runtime/port/port.ts';
+import { SEND_WINDOW_BYTES } from '../../../src/runtime/port/port.ts';
 import { newSession, readEvents, STREAM, send, textOf } from '../../support/chat-calls.ts';
 import { until } from '../../support/until.ts';
 import { useGuests } from '../../support/use-guest.ts';
@@ -50,14 +50,14 @@ it('a guest that does not read stops a provider that would send a gigabyte, and 
     await until(() => {
       const rests = stalled && written === before;
       before = written;
-      return rests && guest.state.answerBytes >= STREAM_WINDOW_BYTES / 2;
+      return rests && guest.state.answerBytes >= SEND_WINDOW_BYTES / 2;
     }, 'the provider to be stopped');
     return written;
   };
   const heap = process.memoryUsage().heapUsed + process.memoryUsage().external;
   const first = await atRest();
   expect(first).toBeLessThan(UNDERWAY_BYTES);
-  expect(guest.state.answerBytes).toBeLessThan(STREAM_WINDOW_BYTES * 4);
+  expect(guest.state.answerBytes).toBeLessThan(SEND_WINDOW_BYTES * 4);
   expect(process.memoryUsage().heapUsed + process.memoryUsage().external - heap).toBeLessThan(64 * MIB);
 
   const wanted = first + MIB;

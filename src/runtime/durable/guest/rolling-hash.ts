@@ -1,15 +1,15 @@
 import type { GuestMemory } from '../../abi/memory.ts';
 
-// The mixing step of MurmurHash3: it loses nothing of its state, so two runs that differed once stay different. Not
-// against forgers, who could write a journal of their own: that is what the chain of the file is for.
+// Rolling hash of what a guest does, with the mixing step of MurmurHash3: two runs that differed once stay different. Not
+// secure against forgery; the hash chain of the file is for that.
 
-/** Of a text that a call passes: enough to tell it from another, cheap enough for every call. */
+/** Hashed prefix of a text argument: enough to distinguish texts, cheap enough for every call. */
 export const LOOKED_AT_BYTES = 64;
-/** Longer texts go through the system's hash: looking at every character would cost more. */
+/** Longer texts are hashed by node:crypto, which is faster than a loop over their characters. */
 const LONG_TEXT = 1024;
 const PRIME = 0x01000193;
 const PAIR_BYTES = 8;
-/** The end of a text that begins here still has 31 bits. */
+/** The end of a text that starts here still fits 31 bits. */
 const MAX_NEAR = 2 ** 31 - 1 - LOOKED_AT_BYTES;
 
 export function mix(hash: number, value: number): number {
@@ -18,16 +18,16 @@ export function mix(hash: number, value: number): number {
   return (Math.imul((b << 13) | (b >>> 19), 5) + 0xe6546b64) | 0;
 }
 
-/** The length of a text in the guest's memory, and its beginning. Precondition: the memory holds it. */
+/** Mixes the length and the prefix of a text in guest memory. Precondition: the memory holds the range. */
 export function mixStart(hash: number, memory: GuestMemory, ptr: number, length: number): number {
   const count = Math.min(length, LOOKED_AT_BYTES);
-  // Places are counted in 32 bits, by every step: as doubles they would cost as much as all the rest.
+  // perf: offsets stay 32-bit integers at every step; as doubles they would double the cost.
   const isFar = ptr > MAX_NEAR;
   const words = isFar ? new DataView(memory.words.buffer, ptr, count) : memory.words;
   let at = isFar ? 0 : ptr | 0;
   const end = (at + count) | 0;
   const lastPair = (end - PAIR_BYTES) | 0;
-  // Two sums that do not wait for each other, by a step that loses nothing either; the full one mixes them in.
+  // perf: two independent sums, each by a step that loses no state; the full step mixes them in.
   let even = length | 0;
   let odd = ~length;
   for (; at <= lastPair; at = (at + PAIR_BYTES) | 0) {
@@ -38,12 +38,12 @@ export function mixStart(hash: number, memory: GuestMemory, ptr: number, length:
   return mix(mix(hash, even), odd);
 }
 
-/** The same of a text that is no longer there. */
+/** As {@link mixStart}, for a text outside guest memory. */
 export function mixStartOfText(hash: number, text: string): number {
   return mixCharacters(mix(hash, text.length), text, Math.min(text.length, LOOKED_AT_BYTES));
 }
 
-/** All of a value of a message. */
+/** Mixes a whole message value. */
 export function mixValue(hash: number, value: unknown): number {
   switch (typeof value) {
     case 'number':

@@ -1,20 +1,20 @@
 import type { RecordedValues } from '../../port/guest-spec.ts';
 
-/** What a guest's thread does not compute itself: time and dice. A guest gets them from nowhere else. */
+/** The only source of time and entropy of a guest. */
 export interface DeterministicSources {
   /** Milliseconds since the Unix epoch. */
   wallMs(): number;
-  /** Nanoseconds of a clock that only rises. */
+  /** Nanoseconds of the monotonic clock. */
   monotonicNs(): bigint;
   fillRandom(bytes: Uint8Array): void;
   randomI64(): bigint;
-  /** Calls once after so many milliseconds, unless what it gives is called before. */
+  /** Starts a timer; the returned function cancels it. */
   after(ms: number, fire: () => void): () => void;
 }
 
 let crypto: typeof import('node:crypto') | undefined;
 
-/** Loaded when the first guest asks: it would cost every other one some milliseconds of its start. */
+/** node:crypto is loaded on first use: it would cost every start some milliseconds. */
 function fillRandom(bytes: NodeJS.ArrayBufferView): void {
   crypto ??= process.getBuiltinModule('node:crypto');
   crypto.randomFillSync(bytes);
@@ -23,7 +23,7 @@ function fillRandom(bytes: NodeJS.ArrayBufferView): void {
 const random = new BigInt64Array(64);
 let unused = 0;
 
-/** One call into the system's generator serves many: it is the call that is slow. */
+/** Buffered, because each call of the system's generator is slow. */
 function randomI64(): bigint {
   if (unused === 0) {
     fillRandom(random);
@@ -35,7 +35,6 @@ function randomI64(): bigint {
   return value;
 }
 
-/** As the system gives them. */
 export const systemSources: DeterministicSources = {
   wallMs: () => Date.now(),
   monotonicNs: () => process.hrtime.bigint(),
@@ -47,12 +46,12 @@ export const systemSources: DeterministicSources = {
   },
 };
 
-/** Clocks and dice that give what they gave once, as long as it lasts; clocks go on from there. Timers run as ever. */
+/** Returns recorded values while there are any; clocks then continue from the last one. Timers are real. */
 export class RecordedSources implements DeterministicSources {
   readonly #values: RecordedValues;
-  #walls = 0;
-  #monotonics = 0;
-  #dice = 0;
+  #wallAt = 0;
+  #monotonicAt = 0;
+  #randomAt = 0;
   #wallAhead = 0;
   #monotonicAhead = 0n;
 
@@ -61,24 +60,24 @@ export class RecordedSources implements DeterministicSources {
   }
 
   wallMs(): number {
-    const given = this.#values.wallMs[this.#walls++];
-    if (given === undefined) return systemSources.wallMs() + this.#wallAhead;
-    this.#wallAhead = given - systemSources.wallMs();
-    return given;
+    const recorded = this.#values.wallMs[this.#wallAt++];
+    if (recorded === undefined) return systemSources.wallMs() + this.#wallAhead;
+    this.#wallAhead = recorded - systemSources.wallMs();
+    return recorded;
   }
 
   monotonicNs(): bigint {
-    const given = this.#values.monotonicNs[this.#monotonics++];
-    if (given === undefined) return systemSources.monotonicNs() + this.#monotonicAhead;
-    this.#monotonicAhead = given - systemSources.monotonicNs();
-    return given;
+    const recorded = this.#values.monotonicNs[this.#monotonicAt++];
+    if (recorded === undefined) return systemSources.monotonicNs() + this.#monotonicAhead;
+    this.#monotonicAhead = recorded - systemSources.monotonicNs();
+    return recorded;
   }
 
   fillRandom(bytes: Uint8Array): void {
-    const given = this.#values.random.subarray(this.#dice, this.#dice + bytes.byteLength);
-    this.#dice += given.byteLength;
-    if (given.byteLength < bytes.byteLength) systemSources.fillRandom(bytes);
-    bytes.set(given);
+    const recorded = this.#values.random.subarray(this.#randomAt, this.#randomAt + bytes.byteLength);
+    this.#randomAt += recorded.byteLength;
+    if (recorded.byteLength < bytes.byteLength) systemSources.fillRandom(bytes);
+    bytes.set(recorded);
   }
 
   randomI64(): bigint {

@@ -2,7 +2,7 @@ import { isJsonObject, type JsonValue } from '../../../base/json.ts';
 import { NAME_BYTES } from '../../abi/calls.ts';
 import { checkParam } from '../../abi/chat-params.ts';
 import { type Failure, fail } from '../../abi/errno.ts';
-import { type HostReply, STREAM_WINDOW_BYTES } from '../../port/port.ts';
+import { type HostReply, SEND_WINDOW_BYTES } from '../../port/port.ts';
 import { ChatResponse, ChatSession } from '../descriptors/chat-entries.ts';
 import { closeFd, noRoomForCall, openFd, paramTooLarge, parseGuestJson, settledMetrics } from './fd.ts';
 import { type GuestState, MAX_DEPTH, runTool, runWaitingTool } from './guest-state.ts';
@@ -234,7 +234,7 @@ function tooLarge(guest: GuestState): Failure {
 }
 
 /** The host hears of what was read in portions: each message may have to wake it. Half, so that it never runs dry. */
-const TOLD_BYTES = STREAM_WINDOW_BYTES / 2;
+const TOLD_BYTES = SEND_WINDOW_BYTES / 2;
 
 /** `cchat_read`. What is there already is given at once, without asking anybody. */
 export function readEvents(

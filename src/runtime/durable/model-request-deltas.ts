@@ -1,10 +1,10 @@
 import type { JsonObject } from '../../base/json.ts';
 import type { ModelRequestRecord } from './journal.ts';
 
-/** Sessions whose last request is remembered; of others it is written whole again. */
+/** Sessions whose last request is retained; for others the whole request is written. */
 const MAX_SESSIONS = 1_024;
 
-/** What each request to a model says that the session's one before did not. */
+/** Deltas between consecutive model requests of each session. */
 export class ModelRequestDeltas {
   readonly #sent = new Map<string, readonly JsonObject[]>();
 
@@ -21,7 +21,7 @@ export class ModelRequestDeltas {
   }
 }
 
-/** A conversation goes on with the same objects; only what is put into it for a send is made anew. */
+/** A session reuses its message objects; only messages injected into a send are new objects. */
 function isSame(one: JsonObject | undefined, other: JsonObject | undefined): boolean {
   return one === other || JSON.stringify(one) === JSON.stringify(other);
 }
