@@ -6,9 +6,13 @@ import type { StoreStamps } from '../../src/server/records/record-kind.ts';
 import { EtcdClient } from '../../src/server/store/etcd/etcd-client.ts';
 import { EtcdKeys, textOf } from '../../src/server/store/etcd/etcd-keys.ts';
 import { openEtcdStore } from '../../src/server/store/etcd/etcd-store.ts';
-import type { KeptRegistry } from '../../src/server/store/kept-registry.ts';
 import { openSqliteStore } from '../../src/server/store/sqlite-store.ts';
-import type { RegistryStore } from '../../src/server/store/store.ts';
+import {
+  type RegistryDatabase,
+  type RegistryStore,
+  recordStoreNames,
+  storeNamed,
+} from '../../src/server/store/store.ts';
 import { startEtcd } from '../engines/etcd-cluster.ts';
 
 /** More records than one transaction takes, so that the store moves the kind to a new space. */
@@ -46,20 +50,13 @@ export async function writeEtcdKeys(fixtures: string): Promise<void> {
   }
 }
 
-async function copyRecords(from: KeptRegistry, to: KeptRegistry): Promise<void> {
-  await copyKind(from, to);
-  await copyKind(from.profiles, to.profiles);
-  await copyKind(from.approvals, to.approvals);
-  await copyKind(from.pins, to.pins);
-  await copyKind(from.tokens, to.tokens);
-  await copyKind(from.tokenUses, to.tokenUses);
-  await copyKind(from.tasks, to.tasks);
-  await copyKind(from.taskRevisions, to.taskRevisions);
+async function copyRecords(from: RegistryDatabase, to: RegistryDatabase): Promise<void> {
+  for (const name of recordStoreNames) await copyKind(storeNamed(from, name), storeNamed(to, name));
   const uses = Array.from({ length: IMPORTED }, (_, index) => ({
     upsert: { name: `robot-${index}`, last_used_at_ms: index, updated_at_ms: 0, mod_revision: 0 },
   }));
   await to.tokenUses.apply(uses);
-  await to.remove('tracker');
+  await to.servers.remove('tracker');
 }
 
 async function copyKind<R extends StoreStamps>(from: RegistryStore<R>, to: RegistryStore<R>): Promise<void> {

@@ -11,8 +11,7 @@ import type { McpServerRecord as WireRecord } from '../generated/proto/sms/mcp_s
 import { NodeRunService } from '../generated/proto/sms/node_runs_pb.ts';
 import { type McpProfile, profileKind } from '../server/records/profile.ts';
 import type { RegistryListing } from '../server/records/record-kind.ts';
-import type { McpServerRecord } from '../server/records/server.ts';
-import { serverKind } from '../server/records/server.ts';
+import { type McpServerRecord, serverKind } from '../server/records/server.ts';
 import type { StopRecord } from '../server/records/stop.ts';
 import { wireToInput, wireToProfileInput } from '../server/records/wire.ts';
 import type { NodeApprovals } from './approval-port.ts';

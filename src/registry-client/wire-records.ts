@@ -1,6 +1,11 @@
 import { Turns } from '../base/turns.ts';
-import type { RecordIssue } from '../server/records/record-kind.ts';
-import { idOf, type RecordKind, type RegistryEvent, type StoreStamps } from '../server/records/record-kind.ts';
+import {
+  idOf,
+  type RecordIssue,
+  type RecordKind,
+  type RegistryEvent,
+  type StoreStamps,
+} from '../server/records/record-kind.ts';
 
 export type OnInvalidRecord = (id: string, issue: RecordIssue) => void;
 

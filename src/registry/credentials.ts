@@ -8,7 +8,7 @@ import { type Oidc, openOidc } from '../server/identity/oidc/oidc.ts';
 import { Sessions } from '../server/identity/sessions.ts';
 import { TokenUses } from '../server/identity/token-uses.ts';
 import type { ServiceLog } from '../server/log/service-log.ts';
-import type { KeptRegistry } from '../server/store/kept-registry.ts';
+import type { RegistryDatabase } from '../server/store/store.ts';
 
 /** Whom a registry knows, and the certificate that it shows; `reload` reads the files of both again. */
 export interface Credentials {
@@ -28,7 +28,7 @@ export interface Credentials {
 
 export async function openCredentials(
   { auth, files, tls: tlsPaths, oidc: oidcConfig, egress }: RegistryConfig,
-  store: Pick<KeptRegistry, 'tokens' | 'tokenUses'>,
+  store: Pick<RegistryDatabase, 'tokens' | 'tokenUses'>,
   log: ServiceLog,
 ): Promise<Credentials> {
   const paths = { admin: files.adminToken, node: files.nodeToken };

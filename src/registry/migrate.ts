@@ -2,13 +2,11 @@ import { existsSync, renameSync } from 'node:fs';
 import { removeDatabase } from '../base/sqlite-file.ts';
 import type { EtcdConfig } from '../config/registry/etcd.ts';
 import { idOf, type StoreStamps } from '../server/records/record-kind.ts';
-import { beginInEtcd, type NewRegistry } from '../server/store/etcd/empty-etcd.ts';
-import { openEtcdStore } from '../server/store/etcd/etcd-store.ts';
-import type { KeptRegistry } from '../server/store/kept-registry.ts';
+import { beginInEtcd, type NewRegistry, openEtcdStore } from '../server/store/etcd/etcd-store.ts';
 import { renewEpoch } from '../server/store/sqlite-backup.ts';
-import { revisionsAbove } from '../server/store/sqlite-epoch.ts';
+import { revisionsAbove } from '../server/store/sqlite-schema.ts';
 import { openSqliteStore } from '../server/store/sqlite-store.ts';
-import type { RegistryStore } from '../server/store/store.ts';
+import { type RegistryDatabase, type RegistryStore, recordStoreNames, storeNamed } from '../server/store/store.ts';
 
 /** A registry in a file, or in etcd. */
 export type RegistryPlace = { readonly file: string } | { readonly etcd: EtcdConfig };
@@ -27,15 +25,13 @@ export interface Migrated {
 export async function migrateRegistry(from: RegistryPlace, to: RegistryPlace): Promise<Migrated> {
   const source = await openPlace(from);
   try {
-    const kinds = pairs(source);
-    const shown = Math.max(...(await Promise.all(kinds.map((store) => store.revision()))));
+    const shown = Math.max(...(await Promise.all(recordStoreNames.map((name) => source[name].revision()))));
     const target = 'file' in to ? beginInFile(to.file, shown) : await beginInEtcd(to.etcd, revisionsAbove(shown));
     try {
       const counts = new Map<string, number>();
-      const targets = pairs(target.store);
-      for (const [index, store] of kinds.entries()) {
-        const into = targets[index];
-        if (into !== undefined) counts.set(store.kind.name, await copyKind(store, into));
+      for (const name of recordStoreNames) {
+        const store = storeNamed(source, name);
+        counts.set(store.kind.name, await copyKind(store, storeNamed(target.store, name)));
       }
       await target.keep();
       return { counts, warnings: source.warnings };
@@ -48,7 +44,7 @@ export async function migrateRegistry(from: RegistryPlace, to: RegistryPlace): P
   }
 }
 
-async function openPlace(place: RegistryPlace): Promise<KeptRegistry> {
+async function openPlace(place: RegistryPlace): Promise<RegistryDatabase> {
   if ('etcd' in place) return openEtcdStore(place.etcd);
   if (!existsSync(place.file)) throw new Error(`there is no registry at ${place.file}`);
   return openSqliteStore(place.file);
@@ -72,22 +68,6 @@ function beginInFile(file: string, shown: number): NewRegistry {
       removeDatabase(partial);
     },
   };
-}
-
-/** The kinds of all registries in one order; of a kind it only matters that both sides are of it. */
-function pairs(kept: KeptRegistry): readonly RegistryStore<StoreStamps>[] {
-  const { profiles, approvals, pins, tokens, tokenUses, tasks, taskRevisions, stops } = kept;
-  return [
-    kept,
-    profiles,
-    approvals,
-    pins,
-    tokens,
-    tokenUses,
-    tasks,
-    taskRevisions,
-    stops,
-  ] as readonly unknown[] as readonly RegistryStore<StoreStamps>[];
 }
 
 async function copyKind(from: RegistryStore<StoreStamps>, to: RegistryStore<StoreStamps>): Promise<number> {

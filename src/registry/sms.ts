@@ -11,9 +11,8 @@ import type { OriginPolicy } from '../server/http/origin-check.ts';
 import { PeerGate } from '../server/http/peer-gate.ts';
 import { Caller } from '../server/identity/caller.ts';
 import type { ServiceLog } from '../server/log/service-log.ts';
-import type { KeptRegistry } from '../server/store/kept-registry.ts';
 import { openStore } from '../server/store/open-store.ts';
-import { StoreError } from '../server/store/store.ts';
+import { type RegistryDatabase, StoreError } from '../server/store/store.ts';
 import type { Telemetry } from '../server/telemetry/telemetry.ts';
 import { auditedProfiles, auditedStops, auditedStore, auditedTokens } from './audit/audited-store.ts';
 import { ConsoleState } from './console-state.ts';
@@ -88,13 +87,13 @@ export async function startSms(config: RegistryConfig, deps: SmsDeps): Promise<R
 async function serve(
   config: RegistryConfig,
   deps: SmsDeps,
-  kept: KeptRegistry,
+  kept: RegistryDatabase,
   credentials: Credentials,
   submitted: RegistryRuns,
   trail: SmsTrail,
 ): Promise<RunningSms> {
   const { log, serverTest } = deps;
-  const store = auditedStore(kept, trail);
+  const store = auditedStore(kept.servers, trail);
   const profiles = auditedProfiles(kept.profiles, trail);
   const tokens = auditedTokens(kept.tokens, trail);
   const stops = auditedStops(kept.stops, trail);

@@ -26,7 +26,7 @@ import { stopKind } from '../server/records/stop-kind.ts';
 import type { ReferencePolicy } from '../server/secrets/references.ts';
 import { describeProblem, loadDirectory, PROFILES_FOLDER } from '../server/store/directory/directory.ts';
 import type { DirectoryProblem } from '../server/store/directory/directory-file.ts';
-import { createMemoryStore, createMemoryStoreOf } from '../server/store/memory-store.ts';
+import { createMemoryStore, createMemoryStoreOf } from '../server/store/local-store.ts';
 import type { RegistryStore } from '../server/store/store.ts';
 
 const DEFAULT_FIRST_SNAPSHOT_MS = 5_000;

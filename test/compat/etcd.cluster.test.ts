@@ -3,8 +3,7 @@ import { expect, it } from 'vitest';
 import { compatEtcd, type WrittenKeys } from '../../scripts/compat/etcd-keys.ts';
 import { approvalStatuses } from '../../src/server/records/approval.ts';
 import { EtcdClient } from '../../src/server/store/etcd/etcd-client.ts';
-import { bytesOf } from '../../src/server/store/etcd/etcd-keys.ts';
-import { type Operation, put } from '../../src/server/store/etcd/etcd-operations.ts';
+import { bytesOf, type Operation, put } from '../../src/server/store/etcd/etcd-keys.ts';
 import { openEtcdStore } from '../../src/server/store/etcd/etcd-store.ts';
 import { useEtcd } from '../support/engines/use-engine.ts';
 import { compatFixture } from './copied-fixture.ts';
@@ -32,7 +31,7 @@ it('opens a registry in etcd with the records of every kind, and changes it [com
   await load(address);
   const store = await openEtcdStore(compatEtcd(address));
   expect(store.warnings).toEqual([]);
-  const { revision, records } = await store.list();
+  const { revision, records } = await store.servers.list();
   expect(revision).toBe(LAST_REVISION);
   expect(records).toMatchObject([{ server_id: 'bank', mod_revision: 3, approval_policy: { default: 'always' } }]);
   expect((await store.profiles.list()).records).toMatchObject([{ name: 'review', mod_revision: 5 }]);
@@ -51,7 +50,7 @@ it('opens a registry in etcd with the records of every kind, and changes it [com
 
   const [bank] = records;
   if (bank === undefined) throw new Error('no server');
-  const changed = await store.upsert({ ...bank, display_name: 'Bank' }, { ifModRevision: 3 });
+  const changed = await store.servers.upsert({ ...bank, display_name: 'Bank' }, { ifModRevision: 3 });
   expect(changed.record).toMatchObject({ display_name: 'Bank', mod_revision: LAST_REVISION + 1 });
   await store.tokenUses.remove('robot-7');
   expect(await store.tokenUses.get('robot-7')).toBeNull();

@@ -42,12 +42,12 @@ describe('a registry of version 0.2.0', () => {
     expect(copy.prepare('SELECT count(*) AS servers FROM servers').get()).toEqual({ servers: 2 });
     copy.close();
     expect(store.warnings).toEqual([]);
-    const { revision, records } = await store.list();
+    const { revision, records } = await store.servers.list();
     expect(records).toMatchObject(earlierServers);
     expect(revision).toBe(4);
-    const origins = await store.origins();
+    const origins = await store.servers.origins();
     expect([origins.get('sums'), origins.get('tracker')]).toEqual(['directory:sums.json', 'api']);
-    for await (const event of store.watch(2, AbortSignal.timeout(5_000))) {
+    for await (const event of store.servers.watch(2, AbortSignal.timeout(5_000))) {
       expect(event).toMatchObject({ revision: 4, upserts: [{ server_id: 'tracker' }], deletes: ['gone'] });
       break;
     }
@@ -73,7 +73,7 @@ describe('a registry of version 0.2.0', () => {
     await restoreSqliteStore(join(folder, 'backup.db'), path);
     const store = openSqliteStore(path);
     expect(store.warnings).toEqual([]);
-    expect((await store.list()).records).toMatchObject(earlierServers);
+    expect((await store.servers.list()).records).toMatchObject(earlierServers);
     await store.close();
   });
 });
@@ -82,7 +82,7 @@ describe('a registry', () => {
   it('is opened with the records of every kind [compat.registry]', async () => {
     const store = openSqliteStore(join(copiedFixture('registry'), 'registry.db'));
     expect(store.warnings).toEqual([]);
-    expect((await store.list()).records).toMatchObject([
+    expect((await store.servers.list()).records).toMatchObject([
       { server_id: 'bank', stdio: { command: 'compat-bank' }, approval_policy: { default: 'always' } },
       { server_id: 'tracker', display_name: 'Tracker', tool_prefix: 'issues', budgets: { max_concurrency: 2 } },
     ]);

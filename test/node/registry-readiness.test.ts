@@ -5,7 +5,7 @@ import { inProcessSource } from '../../src/registry-client/in-process-source.ts'
 import { KindCache } from '../../src/registry-client/kind-cache.ts';
 import type { StopRecord } from '../../src/server/records/stop.ts';
 import { stopKind } from '../../src/server/records/stop-kind.ts';
-import { createMemoryStore, createMemoryStoreOf } from '../../src/server/store/memory-store.ts';
+import { createMemoryStore, createMemoryStoreOf } from '../../src/server/store/local-store.ts';
 
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {

@@ -3,7 +3,7 @@ import { auditedStore } from '../../src/registry/audit/audited-store.ts';
 import type { AuditEvent } from '../../src/server/audit/event.ts';
 import { noTrail } from '../../src/server/audit/sms-trail.ts';
 import { Caller } from '../../src/server/identity/caller.ts';
-import { createMemoryStore } from '../../src/server/store/memory-store.ts';
+import { createMemoryStore } from '../../src/server/store/local-store.ts';
 import { sampleRecord } from '../server/records/server-samples.ts';
 
 /** More steps than anything takes from its call to its change. */

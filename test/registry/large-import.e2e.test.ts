@@ -97,7 +97,7 @@ it('that is killed while it is written leaves all of its records or none [store.
     await sms.end('SIGKILL');
     const acknowledged = (await applying) === 200;
     const store = openSqliteStore(`${directory}/registry.db`);
-    const { records: servers } = await store.list();
+    const { records: servers } = await store.servers.list();
     await store.close();
     expect([0, RECORDS]).toContain(servers.length);
     if (acknowledged) expect(servers).toHaveLength(RECORDS);

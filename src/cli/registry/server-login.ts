@@ -107,7 +107,7 @@ function loginBlock({ http }: McpServerRecord): McpOAuth | null {
 async function recordOf(id: string, { flags, client, say }: SpearContext<LoginFlags>): Promise<McpServerRecord | null> {
   if (flags.mcpDir !== undefined) {
     const [{ scanDirectory }, { serverKind }] = await Promise.all([
-      import('../../server/store/directory/directory-scan.ts'),
+      import('../../server/store/directory/directory.ts'),
       import('../../server/records/server.ts'),
     ]);
     const { records } = await scanDirectory(serverKind, flags.mcpDir, { strict: false });

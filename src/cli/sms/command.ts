@@ -19,7 +19,7 @@ import {
   loadDirectory,
   PROFILES_FOLDER,
 } from '../../server/store/directory/directory.ts';
-import { createMemoryStore, createMemoryStoreOf } from '../../server/store/memory-store.ts';
+import { createMemoryStore, createMemoryStoreOf } from '../../server/store/local-store.ts';
 import { openStore } from '../../server/store/open-store.ts';
 import type { FlagValues, Run } from '../command-table.ts';
 import { UsageError } from '../exit-codes.ts';
@@ -140,7 +140,7 @@ async function dryRun(config: RegistryConfig, output: ProgramOutput): Promise<nu
   if (config.registryDir === null) throw new UsageError('--dry-run needs --mcp-registry-dir');
   // Do not create a registry only to look at it.
   const kept = config.etcd !== null || existsSync(config.files.data) ? await openStore(config, openServiceLog()) : null;
-  const store = kept ?? createMemoryStore();
+  const store = kept?.servers ?? createMemoryStore();
   const profiles = kept?.profiles ?? createMemoryStoreOf(profileKind);
   const folder = join(config.registryDir, PROFILES_FOLDER);
   const { strict, allowMassRemoval } = config;
@@ -155,7 +155,7 @@ async function dryRun(config: RegistryConfig, output: ProgramOutput): Promise<nu
     process.stdout.write(`${changes} changes, ${unchanged} unchanged\n`);
     return [ofServers, ofProfiles].some(({ outcome }) => outcome === 'refused') ? exitCodes.refused : exitCodes.ok;
   } finally {
-    await store.close();
+    await kept?.close();
   }
 }
 

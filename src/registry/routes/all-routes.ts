@@ -3,7 +3,7 @@ import type { ServiceLog } from '../../server/log/service-log.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
 import type { StopRecord } from '../../server/records/stop.ts';
 import type { TaskRequests } from '../../server/routes/task-requests.ts';
-import type { KeptRegistry } from '../../server/store/kept-registry.ts';
+import type { RegistryDatabase } from '../../server/store/store.ts';
 import type { AuditedStore } from '../audit/audited-store.ts';
 import type { ConsoleState } from '../console-state.ts';
 import { accessRoute } from './access-route.ts';
@@ -42,7 +42,7 @@ export interface AllRoutesDeps
   readonly approvals: ApprovalQueue;
   readonly stops: AuditedStore<StopRecord>;
   readonly taskRequests: TaskRequests;
-  readonly kept: KeptRegistry;
+  readonly kept: RegistryDatabase;
   readonly dataFile: string;
   readonly strict: boolean;
   /** Null: servers are not tested here. */

@@ -3,14 +3,14 @@ import { rm, stat } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { HttpProblem } from '../../server/http/problem.ts';
 import type { HttpCall } from '../../server/http/route.ts';
-import type { KeptRegistry } from '../../server/store/kept-registry.ts';
+import type { RegistryDatabase } from '../../server/store/store.ts';
 import type { Route } from './http-listener.ts';
 import { ADMIN_PATH } from './servers-routes.ts';
 
 const SEND_TIMEOUT_MS = 10 * 60_000;
 
 /** `POST /backup` answers with a consistent copy of the whole registry, secrets included. One at a time. */
-export function backupRoute(store: Pick<KeptRegistry, 'backup'>, dataFile: string): Route {
+export function backupRoute(store: Pick<RegistryDatabase, 'backup'>, dataFile: string): Route {
   let busy = false;
   return {
     method: 'POST',

@@ -2,10 +2,8 @@ import { createHash } from 'node:crypto';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
 import { Turns } from '../../base/turns.ts';
 import { unmask } from '../../server/records/mask.ts';
-import type { RecordIssue } from '../../server/records/record-kind.ts';
-import { contentKey, sameContent } from '../../server/records/record-kind.ts';
-import type { McpServerRecord } from '../../server/records/server.ts';
-import { parseRecord } from '../../server/records/server.ts';
+import { contentKey, type RecordIssue, sameContent } from '../../server/records/record-kind.ts';
+import { type McpServerRecord, parseRecord } from '../../server/records/server.ts';
 import { changedFields } from '../../server/store/directory/directory.ts';
 import { withoutAddedFields } from './server-json.ts';
 

@@ -13,9 +13,8 @@ import {
   stopLimits,
   stopTarget,
 } from '../../server/records/stop.ts';
-import type { KeptRegistry } from '../../server/store/kept-registry.ts';
 import { accept } from '../../server/store/record-write.ts';
-import { StoreError } from '../../server/store/store.ts';
+import { type RegistryDatabase, StoreError } from '../../server/store/store.ts';
 import type { AuditedStore } from '../audit/audited-store.ts';
 import type { NodeReports, NodeView } from '../node-reports.ts';
 import type { Route } from './http-listener.ts';
@@ -23,7 +22,7 @@ import type { Route } from './http-listener.ts';
 export interface StopsRoutesDeps {
   readonly store: AuditedStore;
   readonly stops: AuditedStore<StopRecord>;
-  readonly kept: Pick<KeptRegistry, 'tasks'>;
+  readonly kept: Pick<RegistryDatabase, 'tasks'>;
   readonly reports: NodeReports;
   readonly log: ServiceLog;
 }

@@ -6,7 +6,7 @@ import type { Caller } from '../../server/identity/caller.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import { contentSizeProblem, type TaskRecord } from '../../server/records/task.ts';
 import { TaskRequests } from '../../server/routes/task-requests.ts';
-import type { SqliteStore } from '../../server/store/sqlite-store.ts';
+import type { RegistryDatabase } from '../../server/store/store.ts';
 import { Blobs } from '../../server/tasks/blobs.ts';
 import { type AuditedStore, auditedTasks } from '../audit/audited-store.ts';
 import { SmsTasks } from './sms-tasks.ts';
@@ -25,7 +25,7 @@ export interface OpenSmsTasks {
 
 export function openSmsTasks(
   { files, limits, taskDir }: Pick<RegistryConfig, 'files' | 'limits' | 'taskDir'>,
-  stores: Pick<SqliteStore, 'tasks' | 'taskRevisions'>,
+  stores: Pick<RegistryDatabase, 'tasks' | 'taskRevisions'>,
   trail: SmsTrail,
   log: ServiceLog,
 ): OpenSmsTasks {

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { Turns } from '../../base/turns.ts';
 import {
   contentKey,
@@ -8,31 +9,35 @@ import {
   type StoreStamps,
   sameContent,
 } from '../records/record-kind.ts';
+import { type McpServerRecord, serverKind } from '../records/server.ts';
 import { closedError, type LoggedChange, type MemoryState, RecordMemory, type Stored } from './record-memory.ts';
 import {
   type ApplyResult,
+  checkCondition,
+  DEFAULT_KEPT_CHANGES,
   DEFAULT_ORIGIN,
+  DEFAULT_WATCHER_QUEUE,
+  notFound,
   type RegistryStore,
   type StoreChange,
   type UpsertOptions,
   type UpsertResult,
   type WriteOptions,
 } from './store.ts';
-import { checkCondition, notFound } from './write-conditions.ts';
 
 export interface LocalState<R> extends MemoryState<Stored<R>> {
   readonly epoch: string;
-  /** Ids whose record is there and cannot be read: they can be written anew and removed. */
+  /** Ids of stored records that cannot be read: they can be replaced and removed. */
   readonly damaged: readonly string[];
 }
 
-/** One change as it must reach the disk. */
+/** One change as it is written to disk. */
 export interface DurableChange<R extends StoreStamps = StoreStamps> extends LoggedChange {
-  /** Null for a removal. `content` is the record as JSON, without what the store itself writes into it. */
+  /** Null for a removal. `content` is the record as JSON, without the fields that the store writes. */
   readonly stored: (Stored<R> & { readonly content: string }) | null;
 }
 
-/** What one call changes: all of it reaches the disk, or nothing. */
+/** The changes of one call: all of them reach the disk, or none. */
 export interface DurableStep {
   readonly changes: readonly DurableChange[];
   readonly revision: number;
@@ -40,12 +45,12 @@ export interface DurableStep {
 }
 
 export interface Durability {
-  /** Durable when it returns; throws and leaves nothing behind otherwise. */
+  /** Durable when it returns; otherwise throws and changes nothing. */
   write(step: DurableStep): void;
   close(): void;
 }
 
-/** A change whose costly part is done: what it says as text, and whether that is what `current` says. */
+/** A prepared change: its content as text, and whether that equals the content of `current`. */
 interface StagedChange<R> {
   readonly change: StoreChange<R>;
   readonly content: string;
@@ -63,9 +68,14 @@ export interface LocalStoreOptions<R extends StoreStamps> {
 }
 
 /**
- * A store that one process owns: it answers from memory, and a change is made durable before it is made visible. What
- * a call reads or changes it does in one synchronous step. Revisions go up by one for each change of a call, and
- * watchers see the last one only.
+ * A store that one process owns. Reads are served from memory.
+ *
+ * Invariants
+ * - A change is durable before it is visible.
+ * - Every read and every commit is one synchronous step, so that no read sees a part of a call's changes.
+ * - The revision increases by one for each change of a call; watchers receive one event at the last revision.
+ *
+ * Not handled: several processes with one store (see etcd/).
  */
 export class LocalStore<R extends StoreStamps> implements RegistryStore<R> {
   readonly kind: RecordKind<R>;
@@ -135,7 +145,7 @@ export class LocalStore<R extends StoreStamps> implements RegistryStore<R> {
     return this.#memory.watch(since, signal);
   }
 
-  /** What is acknowledged is read: nobody else writes here. */
+  /** Always up to date: this process is the only writer. */
   async upToDate(): Promise<void> {
     this.#ensureOpen();
   }
@@ -151,7 +161,7 @@ export class LocalStore<R extends StoreStamps> implements RegistryStore<R> {
     this.#durability.close();
   }
 
-  /** What takes time, ahead of the step that must not take any. */
+  /** Does the expensive part of a change before the synchronous commit. */
   #stage(change: StoreChange<R>): StagedChange<R> {
     if ('remove' in change) return { change, content: '', current: null, same: false };
     const content = contentKey(change.upsert);
@@ -170,7 +180,7 @@ export class LocalStore<R extends StoreStamps> implements RegistryStore<R> {
     return { revision, records, changed: changes.length };
   }
 
-  /** What is to be written, and the records as they will be; throws where a condition does not hold. */
+  /** The changes to write and the records after them. @throws StoreError if a condition does not hold */
   #changesOf(staged: readonly StagedChange<R>[]): { changes: DurableChange<R>[]; records: (R | null)[] } {
     const updatedAt = this.#now();
     const changes: DurableChange<R>[] = [];
@@ -206,7 +216,41 @@ export class LocalStore<R extends StoreStamps> implements RegistryStore<R> {
   }
 }
 
-/** Without the text, which nobody needs once it is on the disk. */
+/** The change without its text, which is not needed once it is on disk. */
 function visible<R extends StoreStamps>({ revision, id, stored }: DurableChange<R>) {
   return { revision, id, stored: stored === null ? null : { record: stored.record, origin: stored.origin } };
+}
+
+export interface StoreOptions {
+  /** Changes retained for watchers that reconnect. @default 10,000 */
+  readonly keptChanges?: number;
+  /** Events buffered for one watcher before it is disconnected. @default 1,024 */
+  readonly watcherQueue?: number;
+  /** @default Date.now */
+  readonly now?: () => number;
+}
+
+/** A store that ends with the process: for tests, and for records that are read from a directory at every start. */
+export function createMemoryStore(options: StoreOptions = {}): RegistryStore<McpServerRecord> {
+  return createMemoryStoreOf(serverKind, options);
+}
+
+export function createMemoryStoreOf<R extends StoreStamps>(
+  kind: RecordKind<R>,
+  options: StoreOptions = {},
+): RegistryStore<R> {
+  return new LocalStore({
+    kind,
+    state: { epoch: randomUUID(), revision: 0, compacted: 0, records: new Map(), log: [], damaged: [] },
+    durability: { write() {}, close() {} },
+    ...localOptions(options),
+  });
+}
+
+export function localOptions(options: StoreOptions) {
+  return {
+    keptChanges: options.keptChanges ?? DEFAULT_KEPT_CHANGES,
+    watcherQueue: options.watcherQueue ?? DEFAULT_WATCHER_QUEUE,
+    now: options.now ?? Date.now,
+  };
 }

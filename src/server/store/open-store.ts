@@ -1,10 +1,10 @@
 import type { RegistryConfig } from '../../config/registry/registry-config.ts';
 import type { ServiceLog } from '../log/service-log.ts';
-import type { KeptRegistry } from './kept-registry.ts';
 import { openSqliteStore } from './sqlite-store.ts';
+import type { RegistryDatabase } from './store.ts';
 
-/** The registry where the config says that it is kept. */
-export async function openStore({ files, etcd, limits }: RegistryConfig, log: ServiceLog): Promise<KeptRegistry> {
+/** Opens the registry database that the config names: SQLite or etcd. */
+export async function openStore({ files, etcd, limits }: RegistryConfig, log: ServiceLog): Promise<RegistryDatabase> {
   const bounds = { keptChanges: limits.kept_changes, watcherQueue: limits.watcher_queue };
   if (etcd === null) return openSqliteStore(files.data, { ...bounds, maxBytes: limits.max_bytes });
   const { openEtcdStore } = await import('./etcd/etcd-store.ts');

@@ -13,14 +13,14 @@ export interface LoggedChange {
   readonly id: string;
 }
 
-/** A change as it becomes visible: what there is now; null, it is gone. */
+/** A change as it becomes visible; null: the record was removed. */
 export interface VisibleChange<S> extends LoggedChange {
   readonly stored: S | null;
 }
 
 export interface MemoryState<S> {
   readonly revision: number;
-  /** Changes up to here are no longer in the log. */
+  /** The log no longer has changes up to this revision. */
   readonly compacted: number;
   readonly records: ReadonlyMap<string, S>;
   /** Oldest first. */
@@ -33,8 +33,8 @@ export interface MemoryBounds {
 }
 
 /**
- * The records of one kind, the log of what changed, and those who watch. Everything is read and changed in synchronous
- * steps, which is what keeps a watch free of holes.
+ * The records of one kind in memory, with their change log and watchers. All reads and changes are synchronous, so that a
+ * watch has no gaps.
  */
 export class RecordMemory<R extends StoreStamps, S extends Stored<R> = Stored<R>> {
   readonly epoch: string;
@@ -94,14 +94,14 @@ export class RecordMemory<R extends StoreStamps, S extends Stored<R> = Stored<R>
     return this.#hub.subscribe(this.#past(since), signal);
   }
 
-  /** Up to which revision the log is cut when these changes come to it. */
+  /** The compaction revision after these changes are appended to the log. */
   compactedAfter(changes: readonly LoggedChange[]): number {
     const surplus = this.#log.length + changes.length - this.#keptChanges;
     const lastDropped = surplus <= 0 ? undefined : (this.#log[surplus - 1] ?? changes[surplus - 1 - this.#log.length]);
     return lastDropped?.revision ?? this.#compacted;
   }
 
-  /** Makes changes visible in one step; watchers get one event. */
+  /** Makes changes visible in one step; every watcher receives one event. */
   advance(revision: number, changes: readonly VisibleChange<S>[]): void {
     const prevRevision = this.#revision;
     this.#compacted = this.compactedAfter(changes);
@@ -122,7 +122,7 @@ export class RecordMemory<R extends StoreStamps, S extends Stored<R> = Stored<R>
     });
   }
 
-  /** The same records, held elsewhere: nobody is told. */
+  /** Replaces stored values whose records did not change; watchers are not notified. */
   relocate(records: Iterable<readonly [string, S]>): void {
     for (const [id, stored] of records) this.#records.set(id, stored);
   }
@@ -132,7 +132,7 @@ export class RecordMemory<R extends StoreStamps, S extends Stored<R> = Stored<R>
     this.#hub.close();
   }
 
-  /** What changed after `since` as one event: the records as they are now, and the ids that are gone. */
+  /** The changes after `since` as one event: current records and removed ids. */
   #past(since: number): RegistryEvent<R> | null {
     if (since === this.#revision) return null;
     const named = since === 0 ? this.#records.keys() : this.#idsChangedAfter(since);

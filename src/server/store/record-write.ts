@@ -20,17 +20,17 @@ export interface WrittenRecord<R = McpServerRecord> extends UpsertResult<R> {
 
 export interface RecordWrite<R = McpServerRecord> {
   readonly id: string;
-  /** The new content, made from what is stored: some of it may have to be kept. */
+  /** The new content, made from the stored record: some fields may have to keep their values. */
   readonly input: (stored: R | null) => unknown;
   readonly strict: boolean;
-  /** As in the store: 0 means "only if there is none". Undefined: whatever is there. */
+  /** As in the store: 0 means "only if there is none". Undefined: no condition. */
   readonly ifModRevision?: number;
 }
 
-/** How often a write may lose against others before it gives up. Each time, somebody else's write went through. */
+/** Attempts of a write that conflicts with concurrent writes. Each failed attempt means that another write succeeded. */
 export const MAX_TRIES = 16;
 
-/** Validates and stores one record. What is written was made from the very record that it replaces. */
+/** Validates and stores one record. The new content is always made from the record that it replaces. */
 export async function writeRecord<R extends StoreStamps>(
   store: RegistryStore<R>,
   write: RecordWrite<R>,

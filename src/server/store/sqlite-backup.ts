@@ -10,10 +10,9 @@ import {
   removeDatabase,
   removeLogs,
 } from '../../base/sqlite-file.ts';
-import { markAsBackup, revisionOf, startNewEpoch } from './sqlite-epoch.ts';
-import { formatOf, upgradeSchema } from './sqlite-schema.ts';
+import { formatOf, markAsBackup, revisionOf, startNewEpoch, upgradeSchema } from './sqlite-schema.ts';
 
-/** A consistent copy of an open database; what stands at `path` is replaced only when the copy is complete. */
+/** Writes a consistent copy of an open database; the file at `path` is replaced only when the copy is complete. */
 export async function writeBackup(db: DatabaseSync, path: string): Promise<void> {
   const partial = `${path}.partial`;
   try {
@@ -26,8 +25,8 @@ export async function writeBackup(db: DatabaseSync, path: string): Promise<void>
 }
 
 /**
- * Puts a backup in the place of the registry file at `path`, which no process may have open. The result is another
- * registry than the one before, so it gets an epoch of its own, and every node that sees it lists again.
+ * Replaces the registry file at `path`, which no process may have open, by a backup. The result is a different registry, so it
+ * gets a new epoch, and every node lists again.
  */
 export async function restoreSqliteStore(backupPath: string, path: string): Promise<void> {
   const incoming = `${path}.restore`;
@@ -43,7 +42,7 @@ export async function restoreSqliteStore(backupPath: string, path: string): Prom
       upgradeSchema(copy, backupPath);
       startNewEpoch(copy, replacedRevision);
     });
-    // Its log must not be replayed into the new one.
+    // The write-ahead log of the old file must not be replayed into the new one.
     if (replaced === null) removeLogs(path);
     else replaced.exec('PRAGMA journal_mode = DELETE');
     renameSync(incoming, path);
@@ -54,12 +53,12 @@ export async function restoreSqliteStore(backupPath: string, path: string): Prom
   }
 }
 
-/** Makes the registry in a closed file another one, with revisions above all that `shown` says were seen elsewhere. */
+/** Gives the registry in a closed file a new epoch, with revisions above `shown`. */
 export function renewEpoch(path: string, shown: number): void {
   editDatabase(path, (db) => startNewEpoch(db, shown));
 }
 
-/** Holding the old file proves that nobody uses it. Null: it is too broken to be opened, which a backup is to mend. */
+/** Opening the old file exclusively proves that no process uses it. Null: the file is damaged and cannot be opened. */
 function holdReplaced(path: string): DatabaseSync | null {
   try {
     return openExclusively(path);
@@ -69,7 +68,7 @@ function holdReplaced(path: string): DatabaseSync | null {
   }
 }
 
-/** 0 where the file holds no registry, or one that cannot be read. */
+/** The highest revision; 0 if the file has no readable registry. */
 function readableRevision(db: DatabaseSync, path: string): number {
   try {
     upgradeSchema(db, path);

@@ -1,8 +1,8 @@
 import { StoreError } from './store.ts';
 
 /**
- * Hands every event to every watcher without ever waiting for one. A watcher whose queue is full is cut off: it will
- * list again, which costs less than keeping everything it missed.
+ * Publishes every event to every watcher without waiting for any. A watcher whose queue is full is disconnected: listing
+ * again costs less than buffering everything it missed.
  */
 export class WatchHub<Event> {
   readonly #queueLimit: number;
@@ -12,7 +12,7 @@ export class WatchHub<Event> {
     this.#queueLimit = queueLimit;
   }
 
-  /** Subscribes at once, not at the first read, so that nothing published after this call is missed. */
+  /** Subscribes immediately, not at the first read, so that no event published after this call is missed. */
   subscribe(first: Event | null, signal: AbortSignal): AsyncIterable<Event> {
     const watcher = new Watcher<Event>(this.#queueLimit, signal, () => this.#watchers.delete(watcher));
     this.#watchers.add(watcher);
@@ -30,7 +30,7 @@ export class WatchHub<Event> {
   }
 }
 
-/** A watch that cannot start; the reason comes where the events would. */
+/** A watch that cannot start: its iteration fails with the reason. */
 export function failedWatch(error: StoreError): AsyncIterable<never> {
   return { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(error) }) };
 }

@@ -12,7 +12,7 @@ import {
   boundCallFields,
   saltedHash,
 } from '../../../src/server/records/approval.ts';
-import { createMemoryStoreOf } from '../../../src/server/store/memory-store.ts';
+import { createMemoryStoreOf } from '../../../src/server/store/local-store.ts';
 import type { RegistryStore } from '../../../src/server/store/store.ts';
 
 export const WAIT_MS = 60_000;

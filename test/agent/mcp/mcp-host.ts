@@ -16,7 +16,7 @@ import type { StoreStamps } from '../../../src/server/records/record-kind.ts';
 import type { McpServerRecord } from '../../../src/server/records/server.ts';
 import type { StopRecord } from '../../../src/server/records/stop.ts';
 import { stopKind } from '../../../src/server/records/stop-kind.ts';
-import { createMemoryStore, createMemoryStoreOf } from '../../../src/server/store/memory-store.ts';
+import { createMemoryStore, createMemoryStoreOf } from '../../../src/server/store/local-store.ts';
 import type { RegistryStore } from '../../../src/server/store/store.ts';
 import type { McpSide } from '../../support/chat-host.ts';
 import { taskWith } from '../policy/policy-samples.ts';

@@ -7,7 +7,7 @@ import { digestOf, newTokenText } from '../../../src/server/identity/token-text.
 import { TokenUses } from '../../../src/server/identity/token-uses.ts';
 import type { StoreStamps } from '../../../src/server/records/record-kind.ts';
 import { tokenKind, tokenUseKind } from '../../../src/server/records/token.ts';
-import { createMemoryStoreOf } from '../../../src/server/store/memory-store.ts';
+import { createMemoryStoreOf } from '../../../src/server/store/local-store.ts';
 import type { RegistryStore } from '../../../src/server/store/store.ts';
 import { fsRecord, startTestSms, stopAll, type TestSms } from '../../registry/running-sms.ts';
 import { inEnoughTime } from '../../support/enough-time.ts';

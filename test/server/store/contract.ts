@@ -10,18 +10,23 @@ export interface ContractOptions {
   readonly now?: () => number;
 }
 
+export interface OpenedStore {
+  readonly store: RegistryStore;
+  close(): Promise<void>;
+}
+
 /** What every backend must do. `open` makes a new empty store. */
-export function describeStore(backend: string, open: (options?: ContractOptions) => Promise<RegistryStore>): void {
+export function describeStore(backend: string, open: (options?: ContractOptions) => Promise<OpenedStore>): void {
   describe(`the ${backend} store`, () => {
-    const opened: RegistryStore[] = [];
+    const opened: OpenedStore[] = [];
     afterEach(async () => {
       for (const store of opened.splice(0)) await store.close();
     });
 
     async function newStore(options?: ContractOptions): Promise<RegistryStore> {
-      const store = await open(options);
-      opened.push(store);
-      return store;
+      const next = await open(options);
+      opened.push(next);
+      return next.store;
     }
 
     /** A watch whose events can be read one by one. */

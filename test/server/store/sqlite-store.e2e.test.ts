@@ -23,39 +23,44 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 const newPath = () => join(directory, `registry-${files++}.db`);
 
-describeStore('SQLite', async (options) => openSqliteStore(newPath(), options));
+describeStore('SQLite', async (options) => {
+  const database = openSqliteStore(newPath(), options);
+  return { store: database.servers, close: () => database.close() };
+});
 
 describe('a registry file', () => {
   it('holds everything for the next start, the log included', async () => {
     const path = newPath();
     const first = openSqliteStore(path, { keptChanges: 2, now: () => 42 });
-    await first.upsert(sampleRecord('a'));
-    await first.upsert(sampleRecord('b'), { origin: 'directory:b.toml' });
-    const third = await first.upsert(sampleRecord('c'));
-    const last = await first.remove('a');
-    const listing = await first.list();
+    await first.servers.upsert(sampleRecord('a'));
+    await first.servers.upsert(sampleRecord('b'), { origin: 'directory:b.toml' });
+    const third = await first.servers.upsert(sampleRecord('c'));
+    const last = await first.servers.remove('a');
+    const listing = await first.servers.list();
     await first.close();
 
     const second = openSqliteStore(path, { keptChanges: 2 });
-    expect(await second.list()).toEqual(listing);
-    expect(await second.origins()).toEqual(
+    expect(await second.servers.list()).toEqual(listing);
+    expect(await second.servers.origins()).toEqual(
       new Map([
         ['b', 'directory:b.toml'],
         ['c', 'api'],
       ]),
     );
     const signal = new AbortController().signal;
-    const watch = second.watch(third.revision, signal)[Symbol.asyncIterator]();
+    const watch = second.servers.watch(third.revision, signal)[Symbol.asyncIterator]();
     expect((await watch.next()).value).toMatchObject({ revision: last, deletes: ['a'] });
-    await expect(second.watch(1, signal)[Symbol.asyncIterator]().next()).rejects.toMatchObject({ code: 'compacted' });
-    expect((await second.upsert(sampleRecord('a'))).revision).toBeGreaterThan(last);
+    await expect(second.servers.watch(1, signal)[Symbol.asyncIterator]().next()).rejects.toMatchObject({
+      code: 'compacted',
+    });
+    expect((await second.servers.upsert(sampleRecord('a'))).revision).toBeGreaterThan(last);
     await second.close();
   });
 
   it('is made together with its directory, for its owner alone', async () => {
     const path = join(directory, 'new', 'deep', 'registry.db');
     const store = openSqliteStore(path);
-    await store.upsert(sampleRecord('a'));
+    await store.servers.upsert(sampleRecord('a'));
     for (const name of readdirSync(join(directory, 'new', 'deep'))) {
       expect(statSync(join(directory, 'new', 'deep', name)).mode & 0o077).toBe(0);
     }
@@ -66,7 +71,7 @@ describe('a registry file', () => {
   it('does not grow with the number of changes', async () => {
     const path = newPath();
     const store = openSqliteStore(path, { keptChanges: 3 });
-    for (let i = 0; i < 20; i++) await store.upsert(sampleRecord('a', { display_name: `${i}` }));
+    for (let i = 0; i < 20; i++) await store.servers.upsert(sampleRecord('a', { display_name: `${i}` }));
     await store.close();
     const db = new DatabaseSync(path);
     expect(db.prepare('SELECT revision FROM changes').all()).toEqual([
@@ -77,8 +82,8 @@ describe('a registry file', () => {
     db.close();
     // A smaller number takes effect with the next change.
     const smaller = openSqliteStore(path, { keptChanges: 1 });
-    await smaller.upsert(sampleRecord('b'));
-    const watch = smaller.watch(19, new AbortController().signal)[Symbol.asyncIterator]();
+    await smaller.servers.upsert(sampleRecord('b'));
+    const watch = smaller.servers.watch(19, new AbortController().signal)[Symbol.asyncIterator]();
     await expect(watch.next()).rejects.toMatchObject({ code: 'compacted' });
     await smaller.close();
   });
@@ -128,19 +133,21 @@ describe('a registry file', () => {
     const record = sampleRecord('a', { tags: ['x'], updated_at_ms: 5, mod_revision: 7 });
     makeFormat1(path, record);
     const store = openSqliteStore(path);
-    expect(await store.list()).toEqual({ epoch: 'old', revision: 9, records: [record] });
-    expect(await store.origins()).toEqual(new Map([['a', 'directory:a.toml']]));
-    const watch = store.watch(8, new AbortController().signal)[Symbol.asyncIterator]();
+    expect(await store.servers.list()).toEqual({ epoch: 'old', revision: 9, records: [record] });
+    expect(await store.servers.origins()).toEqual(new Map([['a', 'directory:a.toml']]));
+    const watch = store.servers.watch(8, new AbortController().signal)[Symbol.asyncIterator]();
     expect((await watch.next()).value).toMatchObject({ prevRevision: 8, revision: 9, deletes: ['b'], upserts: [] });
-    await expect(store.watch(5, new AbortController().signal)[Symbol.asyncIterator]().next()).rejects.toMatchObject({
+    await expect(
+      store.servers.watch(5, new AbortController().signal)[Symbol.asyncIterator]().next(),
+    ).rejects.toMatchObject({
       code: 'compacted',
     });
     expect(await store.profiles.revision()).toBe(0);
-    await store.upsert(sampleRecord('c'));
+    await store.servers.upsert(sampleRecord('c'));
     await store.profiles.upsert(sampleProfile('p'));
     await store.close();
     const again = openSqliteStore(path);
-    expect((await again.list()).records.map(({ server_id }) => server_id)).toEqual(['a', 'c']);
+    expect((await again.servers.list()).records.map(({ server_id }) => server_id)).toEqual(['a', 'c']);
     expect(await again.profiles.list()).toMatchObject({ epoch: 'old', revision: 1, records: [{ name: 'p' }] });
     await again.close();
   });
@@ -150,7 +157,7 @@ describe('a registry file', () => {
     makeFormat1(backup, sampleRecord('a', { mod_revision: 7 }));
     await restoreSqliteStore(backup, path);
     const store = openSqliteStore(path);
-    const { epoch, revision, records } = await store.list();
+    const { epoch, revision, records } = await store.servers.list();
     expect([epoch === 'old', revision > 1_000_000, records.map(({ server_id }) => server_id)]).toEqual([
       false,
       true,
@@ -176,13 +183,13 @@ describe('a registry file', () => {
   it('keeps the kinds of records apart: each has its own revisions, log and watchers [sms.kinds]', async () => {
     const store = openSqliteStore(newPath());
     const signal = new AbortController().signal;
-    const [servers, profiles] = [store.watch(0, signal), store.profiles.watch(0, signal)].map((watch) =>
+    const [servers, profiles] = [store.servers.watch(0, signal), store.profiles.watch(0, signal)].map((watch) =>
       watch[Symbol.asyncIterator](),
     );
     await store.profiles.upsert(sampleProfile('p'));
     await store.profiles.upsert(sampleProfile('q'));
-    expect([await store.revision(), await store.profiles.revision()]).toEqual([0, 2]);
-    await store.upsert(sampleRecord('p'));
+    expect([await store.servers.revision(), await store.profiles.revision()]).toEqual([0, 2]);
+    await store.servers.upsert(sampleRecord('p'));
     expect((await servers?.next())?.value).toMatchObject({
       prevRevision: 0,
       revision: 1,
@@ -196,20 +203,20 @@ describe('a registry file', () => {
   it('fills in fields that a record of an older version does not have', async () => {
     const path = newPath();
     const store = openSqliteStore(path);
-    await store.upsert(sampleRecord('a', { tags: ['x'] }));
+    await store.servers.upsert(sampleRecord('a', { tags: ['x'] }));
     await store.close();
     const db = new DatabaseSync(path);
     db.exec(`UPDATE records SET record = json_remove(record, '$.tags', '$.budgets.connect_timeout_ms')`);
     db.close();
     const again = openSqliteStore(path);
-    expect(await again.get('a')).toMatchObject({ tags: [], budgets: { connect_timeout_ms: 60_000 } });
+    expect(await again.servers.get('a')).toMatchObject({ tags: [], budgets: { connect_timeout_ms: 60_000 } });
     await again.close();
   });
 
   it('changes nothing when a write fails half-way', async () => {
     const path = newPath();
     const first = openSqliteStore(path);
-    await first.upsert(sampleRecord('a'));
+    await first.servers.upsert(sampleRecord('a'));
     await first.close();
     const db = new DatabaseSync(path);
     db.exec(`CREATE TRIGGER full BEFORE INSERT ON changes WHEN new.id = 'b'
@@ -217,15 +224,15 @@ describe('a registry file', () => {
     db.close();
 
     const store = openSqliteStore(path);
-    const before = await store.list();
-    const watch = store.watch(before.revision, new AbortController().signal)[Symbol.asyncIterator]();
-    await expect(store.upsert(sampleRecord('b'))).rejects.toThrow('disk full');
-    expect(await store.list()).toEqual(before);
-    const next = await store.upsert(sampleRecord('c'));
+    const before = await store.servers.list();
+    const watch = store.servers.watch(before.revision, new AbortController().signal)[Symbol.asyncIterator]();
+    await expect(store.servers.upsert(sampleRecord('b'))).rejects.toThrow('disk full');
+    expect(await store.servers.list()).toEqual(before);
+    const next = await store.servers.upsert(sampleRecord('c'));
     expect((await watch.next()).value).toMatchObject({ prevRevision: before.revision, revision: next.revision });
     await store.close();
     const again = openSqliteStore(path);
-    expect((await again.list()).records.map((record) => record.server_id)).toEqual(['a', 'c']);
+    expect((await again.servers.list()).records.map((record) => record.server_id)).toEqual(['a', 'c']);
     await again.close();
   });
 });
@@ -246,22 +253,22 @@ describe('a registry file that is not whole', () => {
   ])('names a record that %s, leaves it out, and lets it be mended', async (_what, to, problem) => {
     const path = newPath();
     const first = openSqliteStore(path);
-    for (const id of ['a', 'b', 'c']) await first.upsert(sampleRecord(id));
+    for (const id of ['a', 'b', 'c']) await first.servers.upsert(sampleRecord(id));
     await first.close();
     const db = new DatabaseSync(path);
     db.exec(`UPDATE records SET record = ${to} WHERE id IN ('b', 'c')`);
     db.close();
     const store = openSqliteStore(path);
-    expect((await store.list()).records.map((record) => record.server_id)).toEqual(['a']);
+    expect((await store.servers.list()).records.map((record) => record.server_id)).toEqual(['a']);
     expect(store.warnings).toHaveLength(2);
     for (const text of [path, '"b"', problem, 'spear servers rm b']) expect(store.warnings[0]).toContain(text);
-    await store.upsert(sampleRecord('b'));
-    await store.remove('c');
-    await expect(store.remove('c')).rejects.toMatchObject({ code: 'not_found' });
+    await store.servers.upsert(sampleRecord('b'));
+    await store.servers.remove('c');
+    await expect(store.servers.remove('c')).rejects.toMatchObject({ code: 'not_found' });
     await store.close();
     const again = openSqliteStore(path);
     expect(again.warnings).toEqual([]);
-    expect((await again.list()).records.map((record) => record.server_id)).toEqual(['a', 'b']);
+    expect((await again.servers.list()).records.map((record) => record.server_id)).toEqual(['a', 'b']);
     await again.close();
   });
 
@@ -278,18 +285,18 @@ describe('a disk that is full', () => {
     const path = newPath();
     const maxBytes = 64 * 1024;
     const store = openSqliteStore(path, { maxBytes });
-    await store.upsert(sampleRecord('a'));
+    await store.servers.upsert(sampleRecord('a'));
     expect(store.writeProblem()).toBeNull();
-    const before = await store.list();
+    const before = await store.servers.list();
     const large = { upsert: sampleRecord('large', { display_name: 'x'.repeat(60) }) };
     const many = Array.from({ length: 500 }, (_, i) => ({ upsert: { ...large.upsert, server_id: `s${i}` } }));
-    await expect(store.apply(many)).rejects.toMatchObject({
+    await expect(store.servers.apply(many)).rejects.toMatchObject({
       code: 'not_stored',
       message: expect.stringMatching(/registry-\d+\.db: no space left on the disk .*free some space/),
     });
     expect(store.writeProblem()).toContain('no space left');
-    expect(await store.list()).toEqual(before);
-    await store.remove('a');
+    expect(await store.servers.list()).toEqual(before);
+    await store.servers.remove('a');
     expect(store.writeProblem()).toBeNull();
     await store.close();
   });
@@ -299,25 +306,25 @@ describe('a backup', () => {
   it('is complete while writes go on, and restores to another epoch', async () => {
     const path = newPath();
     const store = openSqliteStore(path);
-    for (let i = 0; i < 50; i++) await store.upsert(sampleRecord(`s${i}`, { display_name: 'x'.repeat(100) }));
+    for (let i = 0; i < 50; i++) await store.servers.upsert(sampleRecord(`s${i}`, { display_name: 'x'.repeat(100) }));
     const copying = store.backup(`${path}.backup`);
-    for (let i = 0; i < 20; i++) await store.upsert(sampleRecord(`t${i}`));
+    for (let i = 0; i < 20; i++) await store.servers.upsert(sampleRecord(`t${i}`));
     await copying;
     expect(statSync(`${path}.backup`).mode & 0o077).toBe(0);
-    const afterwards = await store.upsert(sampleRecord('late'));
-    const epoch = await store.epoch();
+    const afterwards = await store.servers.upsert(sampleRecord('late'));
+    const epoch = await store.servers.epoch();
     await expect(restoreSqliteStore(`${path}.backup`, path)).rejects.toThrow(`${path} is in use by another process`);
-    expect(await store.revision()).toBe(afterwards.revision);
+    expect(await store.servers.revision()).toBe(afterwards.revision);
     await store.close();
 
     await restoreSqliteStore(`${path}.backup`, path);
     const restored = openSqliteStore(path);
-    const listing = await restored.list();
+    const listing = await restored.servers.list();
     expect(listing.epoch).not.toBe(epoch);
     expect(listing.records.length).toBeGreaterThanOrEqual(50);
     expect(listing.revision).toBeGreaterThan(afterwards.revision);
-    expect(await restored.get('late')).toBeNull();
-    const next = await restored.upsert(sampleRecord('next'));
+    expect(await restored.servers.get('late')).toBeNull();
+    const next = await restored.servers.upsert(sampleRecord('next'));
     expect(next.revision).toBeGreaterThan(listing.revision);
     await restored.close();
     expect(readdirSync(directory).filter((name) => /partial|restore/.test(name))).toEqual([]);
@@ -326,23 +333,23 @@ describe('a backup', () => {
   it('never shows a revision again, however often and wherever it is restored', async () => {
     const path = newPath();
     const first = openSqliteStore(path);
-    const copied = await first.upsert(sampleRecord('a'));
+    const copied = await first.servers.upsert(sampleRecord('a'));
     await first.backup(`${path}.backup`);
-    await first.upsert(sampleRecord('b'));
+    await first.servers.upsert(sampleRecord('b'));
     await first.close();
     let highest = 0;
     const epochs = new Set<string>();
     const continued = async (file: string) => {
       const store = openSqliteStore(file);
-      const { epoch, revision, records: servers } = await store.list();
+      const { epoch, revision, records: servers } = await store.servers.list();
       expect(servers.map((record) => record.server_id)).toEqual(['a']);
       expect(revision).toBeGreaterThan(highest);
       // Whoever followed the copied registry is told to list.
       const signal = new AbortController().signal;
-      const watch = store.watch(copied.revision, signal)[Symbol.asyncIterator]();
+      const watch = store.servers.watch(copied.revision, signal)[Symbol.asyncIterator]();
       await expect(watch.next()).rejects.toMatchObject({ code: 'compacted' });
       epochs.add(epoch);
-      ({ revision: highest } = await store.upsert(sampleRecord('c')));
+      ({ revision: highest } = await store.servers.upsert(sampleRecord('c')));
       const { warnings } = store;
       await store.close();
       return warnings;
@@ -360,7 +367,7 @@ describe('a backup', () => {
     expect(await continued(elsewhere)).toEqual([expect.stringContaining('was restored from a backup')]);
     expect(epochs.size).toBe(4);
     const again = openSqliteStore(elsewhere);
-    expect([await again.revision(), again.warnings]).toEqual([highest, []]);
+    expect([await again.servers.revision(), again.warnings]).toEqual([highest, []]);
     await again.close();
   });
 
@@ -370,33 +377,33 @@ describe('a backup', () => {
   ])('takes the place of %s', async (_what, content) => {
     const path = newPath();
     const store = openSqliteStore(path);
-    await store.upsert(sampleRecord('a'));
+    await store.servers.upsert(sampleRecord('a'));
     await store.backup(`${path}.backup`);
     await store.close();
     writeFileSync(path, content);
     await restoreSqliteStore(`${path}.backup`, path);
     const restored = openSqliteStore(path);
-    expect(await restored.get('a')).not.toBeNull();
+    expect(await restored.servers.get('a')).not.toBeNull();
     await restored.close();
   });
 
   it('restores where there was nothing', async () => {
     const path = newPath();
     const store = openSqliteStore(path);
-    await store.upsert(sampleRecord('a'));
+    await store.servers.upsert(sampleRecord('a'));
     await store.backup(`${path}.backup`);
     await store.close();
     const elsewhere = join(directory, 'elsewhere', 'registry.db');
     await restoreSqliteStore(`${path}.backup`, elsewhere);
     const restored = openSqliteStore(elsewhere);
-    expect((await restored.list()).records.map((record) => record.server_id)).toEqual(['a']);
+    expect((await restored.servers.list()).records.map((record) => record.server_id)).toEqual(['a']);
     await restored.close();
   });
 
   it('that is none is refused, and what is there stays', async () => {
     const path = newPath();
     const store = openSqliteStore(path);
-    await store.upsert(sampleRecord('a'));
+    await store.servers.upsert(sampleRecord('a'));
     await store.close();
     const foreign = newPath();
     const other = new DatabaseSync(foreign);
@@ -405,7 +412,7 @@ describe('a backup', () => {
     await expect(restoreSqliteStore(foreign, path)).rejects.toThrow(`${foreign} is not a registry file`);
     await expect(restoreSqliteStore(join(directory, 'none.db'), path)).rejects.toThrow();
     const again = openSqliteStore(path);
-    expect(await again.get('a')).not.toBeNull();
+    expect(await again.servers.get('a')).not.toBeNull();
     await again.close();
   });
 });
@@ -426,9 +433,9 @@ describe('a process killed in a storm of writes', () => {
       }
 
       const store = openSqliteStore(path, { keptChanges: 50 });
-      epoch ??= await store.epoch();
-      expect(await store.epoch()).toBe(epoch);
-      const { revision, records: servers } = await store.list();
+      epoch ??= await store.servers.epoch();
+      expect(await store.servers.epoch()).toBe(epoch);
+      const { revision, records: servers } = await store.servers.list();
       // The write under way when it died may be there too; its acknowledgement was not.
       expect(revision).toBeGreaterThanOrEqual(lastRevision);
       expect(revision).toBeLessThanOrEqual(lastRevision + 1);
@@ -466,7 +473,7 @@ async function stormUntilKilled(path: string, round: number, writes: number): Pr
 
 async function lastChanged(store: ReturnType<typeof openSqliteStore>, since: number): Promise<string | null> {
   const stop = new AbortController();
-  for await (const event of store.watch(since, stop.signal)) {
+  for await (const event of store.servers.watch(since, stop.signal)) {
     stop.abort();
     return event.upserts[0]?.server_id ?? event.deletes[0] ?? null;
   }

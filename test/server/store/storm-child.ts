@@ -8,9 +8,9 @@ const store = openSqliteStore(path, { keptChanges: 50 });
 
 for (let i = 0; ; i++) {
   const id = `s${i % 20}`;
-  const remove = i % 7 === 6 && (await store.get(id)) !== null;
+  const remove = i % 7 === 6 && (await store.servers.get(id)) !== null;
   const revision = remove
-    ? await store.remove(id)
-    : (await store.upsert(sampleRecord(id, { display_name: `${round}.${i}` }))).revision;
+    ? await store.servers.remove(id)
+    : (await store.servers.upsert(sampleRecord(id, { display_name: `${round}.${i}` }))).revision;
   process.stdout.write(`${JSON.stringify({ revision, id, name: remove ? null : `${round}.${i}` })}\n`);
 }

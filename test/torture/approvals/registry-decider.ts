@@ -5,7 +5,7 @@ import type { FiledApproval, NodeApprovals } from '../../../src/registry-client/
 import { noTrail } from '../../../src/server/audit/sms-trail.ts';
 import { Caller } from '../../../src/server/identity/caller.ts';
 import { type Approval, type ApprovalDecision, approvalKind } from '../../../src/server/records/approval.ts';
-import { createMemoryStoreOf } from '../../../src/server/store/memory-store.ts';
+import { createMemoryStoreOf } from '../../../src/server/store/local-store.ts';
 
 const HOUR_MS = 3_600_000;
 const caller = Caller.process('torture');

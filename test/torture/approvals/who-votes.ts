@@ -4,7 +4,7 @@ import { noTrail } from '../../../src/server/audit/sms-trail.ts';
 import { Caller } from '../../../src/server/identity/caller.ts';
 import { personOf, personOfNew } from '../../../src/server/identity/named-tokens.ts';
 import { approvalKind, type BoundCall, boundCallFields } from '../../../src/server/records/approval.ts';
-import { createMemoryStoreOf } from '../../../src/server/store/memory-store.ts';
+import { createMemoryStoreOf } from '../../../src/server/store/local-store.ts';
 import { Random } from '../random.ts';
 
 const HOUR_MS = 3_600_000;

@@ -5,13 +5,12 @@ import { errorCode, errorText } from '../../../base/error-text.ts';
 import { isJsonObject } from '../../../base/json.ts';
 import { parseToml, TomlTextError } from '../../../config/document.ts';
 import type { RecordIssue, RecordKind, StoreStamps } from '../../records/record-kind.ts';
-import { JsonTextError, jsonFieldLines } from './directory-json.ts';
-import { type FieldLines, tomlFieldLines } from './directory-lines.ts';
+import { type FieldLines, JsonTextError, jsonFieldLines, tomlFieldLines } from './directory-lines.ts';
 
-/** Far above any record: what is larger is not one. */
+/** Far above any record: a larger file is not a record. */
 const MAX_RECORD_FILE_BYTES = 256 * 1024;
 
-/** How often a link is looked at anew that leads to nothing: it may be about to lead elsewhere. */
+/** Attempts to resolve a dangling link: its target may be replaced at this moment. */
 const LINK_TRIES = 3;
 
 export const OUTSIDE = 'is a symbolic link to a target outside its directory';
@@ -28,9 +27,9 @@ export interface DirectoryProblem {
 
 export type RecordFile<R> =
   | { readonly kind: 'gone' }
-  /** A link that leads out of the directory, and is not followed. */
+  /** A link to a target outside the directory, which is not followed. */
   | { readonly kind: 'outside' }
-  /** `id`: the server or profile it was meant for, where it tells. */
+  /** `id`: the server or profile that the file names, if it names one. */
   | { readonly kind: 'bad'; readonly id: string | null; readonly problems: readonly DirectoryProblem[] }
   | {
       readonly kind: 'good';
@@ -84,7 +83,7 @@ function idIn<R extends StoreStamps>({ idField, isId }: RecordKind<R>, value: un
   return typeof id === 'string' && isId(id) ? id : null;
 }
 
-/** Null when the file went away since its name was read. */
+/** Null if the file was removed after the directory was listed. */
 async function readText(directory: string, file: string): Promise<string | null> {
   const handle = await openInside(directory, file);
   if (handle === null) return null;
@@ -103,8 +102,8 @@ async function readText(directory: string, file: string): Promise<string | null>
 }
 
 /**
- * Opens a file, or what a link leads to as long as that is below the directory itself. A mounted ConfigMap is made of
- * such links, and while it is replaced they lead to nothing for a moment: that is not a file that went away.
+ * Opens a file, or the target of a link inside the directory. A mounted ConfigMap consists of such links, and while it is
+ * replaced they dangle for a moment: that does not count as a removed file.
  */
 async function openInside(directory: string, file: string): Promise<FileHandle | null> {
   const path = join(directory, file);
@@ -121,7 +120,7 @@ async function openInside(directory: string, file: string): Promise<FileHandle |
   throw new Error('is a symbolic link whose target is not a file');
 }
 
-/** Whatever stands there by now: a link is not followed, and a pipe does not make the reader wait. */
+/** Does not follow links, and does not block on a pipe. */
 async function openUnfollowed(path: string): Promise<FileHandle | 'link' | null> {
   const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
   try {

@@ -1,10 +1,22 @@
+/**
+ * Synchronizes a store with a directory of record files, at start and at every reload.
+ *
+ * Invariants
+ * - All changes of a reload are applied, or none.
+ * - A record is removed only if it came from the directory and its file is gone. A file that cannot be parsed keeps its record.
+ * - A reload that would remove a large share of the records is refused, unless that is allowed.
+ * - Records that were written through the API are never removed here.
+ *
+ * The caller runs one reload at a time; concurrent writes by API clients are handled by a new plan.
+ */
+import { readdir } from 'node:fs/promises';
+import { errorCode } from '../../../base/error-text.ts';
 import { canonicalJson, type JsonValue } from '../../../base/json.ts';
 import { Turns } from '../../../base/turns.ts';
-import { idOf, type StoreStamps, sameContent } from '../../records/record-kind.ts';
+import { idOf, type RecordKind, type StoreStamps, sameContent } from '../../records/record-kind.ts';
 import { MAX_TRIES } from '../record-write.ts';
 import { type RegistryStore, type StoreChange, wasOvertaken } from '../store.ts';
-import type { DirectoryProblem } from './directory-file.ts';
-import { type DirectoryScan, type ScanOptions, scanDirectory } from './directory-scan.ts';
+import { type DirectoryProblem, OUTSIDE, problem, readRecordFile } from './directory-file.ts';
 
 /** The origin of a record that was read from a file of the directory. */
 export const DIRECTORY_ORIGIN = 'directory:';
@@ -16,49 +28,49 @@ export interface PlannedUpsert<R = unknown> {
   /** Names of the fields that an update changes; never their values. */
   readonly fields: readonly string[];
   readonly record: R;
-  /** Of the stored record; 0 where there is none. */
+  /** The revision of the stored record; 0 if there is none. */
   readonly modRevision: number;
 }
 
 export interface PlannedDelete {
   readonly action: 'delete';
   readonly id: string;
-  /** The file it came from, which is gone. */
+  /** The file that it came from, which was removed. */
   readonly file: string;
   readonly modRevision: number;
 }
 
 export interface DirectoryPlan<R = unknown> {
   readonly changes: readonly (PlannedUpsert<R> | PlannedDelete)[];
-  /** Ids whose stored record is what the directory says already. */
+  /** Ids whose stored record already equals its file. */
   readonly unchanged: readonly string[];
-  /** How many stored records came from the directory. */
+  /** Number of stored records that came from the directory. */
   readonly owned: number;
 }
 
 export interface DirectoryOptions extends ScanOptions {
-  /** Find out what would change and change nothing. */
+  /** Plan the changes without applying them. */
   readonly dryRun: boolean;
-  /** Remove whatever is no longer there, also when that is most of it. @default false */
+  /** Remove records of removed files, even most of them. @default false */
   readonly allowMassRemoval?: boolean;
 }
 
 export interface DirectoryResult {
   readonly outcome: 'applied' | 'dry_run' | 'refused';
-  /** Why the whole directory was refused; null where it was not. */
+  /** Why the whole directory was refused; null if it was not. */
   readonly refusal: string | null;
   readonly plan: DirectoryPlan;
   readonly problems: readonly DirectoryProblem[];
 }
 
-// A directory that lost this much is more likely not mounted, or mounted half, than meant.
+// A directory that lost this share is more likely not mounted, or partly mounted, than changed on purpose.
 const MASS_REMOVAL_SHARE = 0.25;
 const MASS_REMOVAL_MIN = 4;
 
-/** Where the profiles of a directory of servers are: one file each, like the servers. */
+/** Subdirectory with one file for each profile. */
 export const PROFILES_FOLDER = 'profiles';
 
-/** Brings the store in line with a directory, at start and at every reload: all of it, or nothing. */
+/** Applies a directory to the store: all changes or none. */
 export async function loadDirectory<R extends StoreStamps>(
   store: RegistryStore<R>,
   directory: string,
@@ -75,7 +87,7 @@ export async function loadDirectory<R extends StoreStamps>(
       await store.apply(plan.changes.map((change) => storeChange(change)));
       return { outcome: 'applied', refusal, plan, problems };
     } catch (error) {
-      // Somebody wrote one of the records since the plan was made: what they wrote may change it.
+      // A concurrent write changed one of the records after the plan was made, so plan again.
       if (tries >= MAX_TRIES || !wasOvertaken(error)) throw error;
     }
   }
@@ -135,7 +147,7 @@ async function planChanges<R extends StoreStamps>(
     owned += 1;
     const file = origin.slice(DIRECTORY_ORIGIN.length);
     const current = stored.get(id);
-    // A file that broke is still there, and so is what it last said.
+    // A file that became invalid keeps its last valid record.
     if (present.has(id) || current === undefined || scan.badFiles.has(file)) continue;
     changes.push({ action: 'delete', id, file, modRevision: current.mod_revision });
   }
@@ -154,4 +166,81 @@ export function changedFields<R extends object>(before: R, after: R): string[] {
 export function describeProblem(directory: string, problem: DirectoryProblem): string {
   const place = `${directory}/${problem.file}${problem.line === null ? '' : `:${problem.line}`}`;
   return problem.field === null ? `${place}: ${problem.message}` : `${place}: ${problem.field} ${problem.message}`;
+}
+
+export interface ScannedRecord<R> {
+  readonly file: string;
+  readonly record: R;
+}
+
+export interface DirectoryScan<R> {
+  /** At most one for each id. */
+  readonly records: readonly ScannedRecord<R>[];
+  /** Names of files that are present and cannot be used. */
+  readonly badFiles: ReadonlySet<string>;
+  /** Ids that invalid files name, as far as known. */
+  readonly badIds: ReadonlySet<string>;
+  readonly problems: readonly DirectoryProblem[];
+}
+
+export interface ScanOptions {
+  readonly strict: boolean;
+  /** A missing directory counts as empty. @default false */
+  readonly optional?: boolean;
+}
+
+/** Reads every record file of a directory. Rejects only if the directory itself cannot be read. */
+export async function scanDirectory<R extends StoreStamps>(
+  kind: RecordKind<R>,
+  directory: string,
+  options: ScanOptions,
+): Promise<DirectoryScan<R>> {
+  const records = new Map<string, ScannedRecord<R>>();
+  const badFiles = new Set<string>();
+  const badIds = new Set<string>();
+  const problems: DirectoryProblem[] = [];
+  for (const file of await recordFileNames(kind, directory, options)) {
+    const read = await readRecordFile(kind, directory, file, options.strict);
+    if (read.kind === 'gone') continue;
+    if (read.kind === 'outside') {
+      problems.push(problem('warning', file, null, null, `${OUTSIDE} and is skipped`));
+      continue;
+    }
+    problems.push(...read.problems);
+    if (read.kind === 'bad') {
+      badFiles.add(file);
+      if (read.id !== null) badIds.add(read.id);
+      continue;
+    }
+    const id = idOf(kind, read.record);
+    const earlier = records.get(id);
+    if (earlier !== undefined) {
+      const message = `"${id}" is also defined in ${earlier.file}; ${file} is later in name order and is used`;
+      problems.push(problem('warning', file, read.idLine, kind.idField, message));
+    }
+    records.set(id, { file, record: read.record });
+  }
+  return { records: [...records.values()], badFiles, badIds, problems };
+}
+
+async function recordFileNames<R extends StoreStamps>(
+  kind: RecordKind<R>,
+  directory: string,
+  { optional = false }: ScanOptions,
+): Promise<string[]> {
+  const entries = await readdir(directory, { withFileTypes: true }).catch((error: unknown) => {
+    const code = errorCode(error) ?? String(error);
+    if (optional && code === 'ENOENT') return [];
+    throw new Error(`the MCP ${kind.name} directory ${directory} cannot be read (${code})`);
+  });
+  return entries
+    .filter((entry) => isRecordFileName(entry.name) && (entry.isFile() || entry.isSymbolicLink()))
+    .map((entry) => entry.name)
+    .sort();
+}
+
+/** Skips hidden files and backup files of editors. */
+function isRecordFileName(name: string): boolean {
+  if (!/\.(?:toml|json)$/.test(name)) return false;
+  return !/^[.~]/.test(name) && !/\.(?:swp|tmp)\./.test(name);
 }

@@ -4,12 +4,10 @@ import { Turns } from '../../../base/turns.ts';
 import { contentKey, type StoreStamps } from '../../records/record-kind.ts';
 import { StoreError } from '../store.ts';
 import type { EtcdClient } from './etcd-client.ts';
-import { bytesOf, type EtcdKeys, textOf } from './etcd-keys.ts';
-import { drop, dropAll, keyAt, keyPresent, type Operation, put } from './etcd-operations.ts';
-import { recordText } from './etcd-record.ts';
-import type { EtcdWriter, WriteOutcome } from './etcd-writer.ts';
-import type { KindMirror } from './kind-mirror.ts';
-import type { Plan } from './planned-changes.ts';
+import { bytesOf, drop, dropAll, type EtcdKeys, keyAt, keyPresent, type Operation, put, textOf } from './etcd-keys.ts';
+
+import type { EtcdWriter, Plan, WriteOutcome } from './etcd-writer.ts';
+import { type KindMirror, recordText } from './kind-mirror.ts';
 
 const BATCH_OPERATIONS = 100;
 const BATCH_BYTES = 512 * 1024;

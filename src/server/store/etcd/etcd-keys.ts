@@ -1,4 +1,15 @@
+import { randomUUID } from 'node:crypto';
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { KeyValue, ResponseHeader } from '../../../generated/proto/etcdserverpb/key_value_pb.ts';
+import {
+  Compare_CompareResult as CompareResult,
+  type CompareSchema,
+  Compare_CompareTarget as CompareTarget,
+  type RequestOpSchema,
+  type ResponseOp,
+} from '../../../generated/proto/etcdserverpb/kv_pb.ts';
 import type { RecordKind, StoreStamps } from '../../records/record-kind.ts';
+import type { EtcdClient } from './etcd-client.ts';
 
 export type KindName = RecordKind<StoreStamps>['name'];
 
@@ -35,17 +46,18 @@ export class EtcdKeys {
     this.#prefix = prefix;
   }
 
-  readonly all = (): KeyRange => rangeOf(`${this.#prefix}/`);
+  readonly all = (): KeyRange => prefixRange(`${this.#prefix}/`);
   readonly epoch = () => bytesOf(`${this.#prefix}/epoch`);
   readonly head = (kind: KindName) => bytesOf(`${this.#prefix}/heads/${kind}`);
-  readonly heads = (): KeyRange => rangeOf(`${this.#prefix}/heads/`);
+  readonly heads = (): KeyRange => prefixRange(`${this.#prefix}/heads/`);
   readonly space = (kind: KindName) => bytesOf(`${this.#prefix}/spaces/${kind}`);
-  readonly spaces = (): KeyRange => rangeOf(`${this.#prefix}/spaces/`);
+  readonly spaces = (): KeyRange => prefixRange(`${this.#prefix}/spaces/`);
   readonly record = (kind: KindName, space: string, id: string) =>
     bytesOf(`${this.#prefix}/records/${kind}/${space}/${id}`);
-  readonly records = (kind: string, space: string): KeyRange => rangeOf(`${this.#prefix}/records/${kind}/${space}/`);
+  readonly records = (kind: string, space: string): KeyRange =>
+    prefixRange(`${this.#prefix}/records/${kind}/${space}/`);
   readonly staging = (kind: string, space: string) => bytesOf(`${this.#prefix}/staging/${kind}/${space}`);
-  readonly allStaging = (): KeyRange => rangeOf(`${this.#prefix}/staging/`);
+  readonly allStaging = (): KeyRange => prefixRange(`${this.#prefix}/staging/`);
   readonly fence = (write: string) => bytesOf(`${this.#prefix}/fences/${write}`);
 
   meaning(key: Uint8Array): KeyMeaning {
@@ -68,10 +80,78 @@ export class EtcdKeys {
   }
 }
 
-/** All keys that begin so. The last byte is an ASCII one, so the next one exists. */
-function rangeOf(start: string): KeyRange {
+/** All keys with this prefix. Its last byte is ASCII, so a next byte exists. */
+function prefixRange(start: string): KeyRange {
   const rangeEnd = bytesOf(start);
   const last = rangeEnd.length - 1;
   rangeEnd[last] = (rangeEnd[last] ?? 0) + 1;
   return { key: bytesOf(start), rangeEnd };
+}
+
+export type Operation = MessageInitShape<typeof RequestOpSchema>;
+export type Condition = MessageInitShape<typeof CompareSchema>;
+
+export const put = (key: Uint8Array, value: Uint8Array, lease = 0n): Operation => ({
+  request: { case: 'requestPut', value: { key, value, lease } },
+});
+
+export const drop = (key: Uint8Array): Operation => ({ request: { case: 'requestDeleteRange', value: { key } } });
+
+export const dropAll = (keys: KeyRange): Operation => ({ request: { case: 'requestDeleteRange', value: keys } });
+
+export const range = (key: Uint8Array): Operation => ({ request: { case: 'requestRange', value: { key } } });
+
+export const rangeAll = (keys: KeyRange): Operation => ({ request: { case: 'requestRange', value: keys } });
+
+/** What a range of a transaction found. */
+export function rangeOf(response: ResponseOp | undefined): readonly KeyValue[] {
+  return response?.response.case === 'responseRange' ? response.response.value.kvs : [];
+}
+
+/** The key was last changed at this revision; 0: it is not there. */
+export const keyAt = (key: Uint8Array, modRevision: bigint): Condition => ({
+  result: CompareResult.EQUAL,
+  target: CompareTarget.MOD,
+  key,
+  targetUnion: { case: 'modRevision', value: modRevision },
+});
+
+export const keyAbsent = (key: Uint8Array): Condition => keyAt(key, 0n);
+
+export const keyPresent = (key: Uint8Array): Condition => ({ ...keyAbsent(key), result: CompareResult.GREATER });
+
+export interface EtcdEpoch {
+  /** Of the registry, and of the cluster that it is in: a copy elsewhere is another one. */
+  readonly epoch: string;
+  /** What is added to etcd's revisions. */
+  readonly base: number;
+}
+
+/** The epoch that is there, or that this makes. `base` is for a registry that comes from elsewhere. */
+export async function ensureEpoch(
+  client: EtcdClient,
+  keys: EtcdKeys,
+  deadlineMs: number,
+  base = 0,
+): Promise<EtcdEpoch> {
+  const key = keys.epoch();
+  const value = bytesOf(JSON.stringify({ id: randomUUID(), base }));
+  const request = { compare: [keyAbsent(key)], success: [put(key, value)], failure: [range(key)] };
+  const answer = await client.ask(({ kv }, options) => kv.txn(request, options), { deadlineMs });
+  const [found] = answer.succeeded ? [] : rangeOf(answer.responses[0]);
+  const epoch = readEpoch(found?.value ?? value, answer.header);
+  if (epoch === null)
+    throw new Error(`${textOf(key)} at ${client.name} is not a registry epoch; is the prefix used by another program?`);
+  return epoch;
+}
+
+/** Null: it cannot be read. */
+export function readEpoch(value: KeyValue['value'] | undefined, header: ResponseHeader | undefined): EtcdEpoch | null {
+  try {
+    const { id, base } = JSON.parse(textOf(value ?? new Uint8Array())) as { id: unknown; base: unknown };
+    if (typeof id !== 'string' || typeof base !== 'number' || !Number.isSafeInteger(base)) return null;
+    return { epoch: `${id}@${(header?.clusterId ?? 0n).toString(16)}`, base };
+  } catch {
+    return null;
+  }
 }

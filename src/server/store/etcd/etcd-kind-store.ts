@@ -11,11 +11,17 @@ import {
 } from '../store.ts';
 import type { EtcdClient } from './etcd-client.ts';
 import type { EtcdImport, EtcdImports } from './etcd-import.ts';
-import { bytesOf, type EtcdKeys } from './etcd-keys.ts';
-import { drop, keyAt, put } from './etcd-operations.ts';
-import { type EtcdWriter, WRITE_MS, type WriteOutcome } from './etcd-writer.ts';
+import { bytesOf, drop, type EtcdKeys, keyAt, put } from './etcd-keys.ts';
+import {
+  type EtcdWriter,
+  type Plan,
+  type PreparedChange,
+  plan,
+  prepared,
+  WRITE_MS,
+  type WriteOutcome,
+} from './etcd-writer.ts';
 import type { KindMirror } from './kind-mirror.ts';
-import { type Plan, type PreparedChange, plan, prepared } from './planned-changes.ts';
 
 /** etcd takes 128 operations and 1.5 MiB a transaction, unless it is told otherwise. */
 const MAX_OPERATIONS = 120;

@@ -1,52 +1,35 @@
 import type { EtcdConfig } from '../../../config/registry/etcd.ts';
-import { type Approval, approvalKind } from '../../records/approval.ts';
-import { type PinnedDefinition, pinKind } from '../../records/pin.ts';
-import { type McpProfile, profileKind } from '../../records/profile.ts';
+import { recordKinds } from '../../records/kinds.ts';
 import type { RecordKind, StoreStamps } from '../../records/record-kind.ts';
-import { type McpServerRecord, serverKind } from '../../records/server.ts';
-import type { StopRecord } from '../../records/stop.ts';
-import { stopKind } from '../../records/stop-kind.ts';
-import { type TaskRecord, type TaskRevisionRecord, taskKind, taskRevisionKind } from '../../records/task.ts';
-import { type TokenRecord, type TokenUse, tokenKind, tokenUseKind } from '../../records/token.ts';
-import type { KeptRegistry } from '../kept-registry.ts';
-import { localOptions, type StoreOptions } from '../memory-store.ts';
-import type { RegistryStore } from '../store.ts';
+import { localOptions, type StoreOptions } from '../local-store.ts';
+import { type RegistryDatabase, storesOf } from '../store.ts';
 import { EtcdClient } from './etcd-client.ts';
-import { type EtcdEpoch, ensureEpoch } from './etcd-epoch.ts';
 import { EtcdImports } from './etcd-import.ts';
-import { EtcdKeys } from './etcd-keys.ts';
+import { dropAll, type EtcdEpoch, EtcdKeys, ensureEpoch } from './etcd-keys.ts';
 import { EtcdKindStore } from './etcd-kind-store.ts';
-import { type EtcdListing, listKinds } from './etcd-list.ts';
-import { type AnyKindMirror, EtcdMirror } from './etcd-mirror.ts';
+import { type EtcdListing, EtcdMirror, listKinds } from './etcd-mirror.ts';
 import { EtcdWriter } from './etcd-writer.ts';
 import { firstSpace, KindMirror } from './kind-mirror.ts';
 
-/** For the first answer of an etcd. */
+/** Deadline of the first response. */
 const OPEN_MS = 15_000;
 
-const kinds = [
-  ...[serverKind, profileKind, approvalKind, pinKind],
-  ...[tokenKind, tokenUseKind, taskKind, taskRevisionKind, stopKind],
-] as const;
-
 export interface EtcdStoreOptions extends StoreOptions {
-  /** What goes wrong while it is open. @default nothing */
+  /** Receives problems that occur while the registry is open. @default none */
   readonly log?: (problem: string) => void;
-  /** What its revisions begin above, where it is new. @default 0 */
+  /** For a new registry: revisions begin above this one. @default 0 */
   readonly base?: number;
 }
 
-/** Opens the registry that an etcd holds under a prefix, or begins one there. Any number of processes may have it open. */
-export async function openEtcdStore(config: EtcdConfig, options: EtcdStoreOptions = {}): Promise<KeptRegistry> {
+/** Opens the registry under a prefix of etcd, or creates it. Any number of processes may have it open. */
+export async function openEtcdStore(config: EtcdConfig, options: EtcdStoreOptions = {}): Promise<RegistryDatabase> {
   const client = new EtcdClient(config);
   const keys = new EtcdKeys(config.prefix);
   try {
     const epoch = await ensureEpoch(client, keys, OPEN_MS, options.base);
-    const names = kinds.map(({ name }) => name);
+    const names = Object.values(recordKinds).map(({ name }) => name);
     const listing = await listKinds({ client, keys }, names);
-    const store = new OpenEtcdStore({ client, keys, epoch, listing, place: `etcd at ${client.name}` }, options);
-    await store.removeAbandoned();
-    return store;
+    return await databaseOf({ client, keys, epoch, listing }, options);
   } catch (error) {
     client.close();
     throw error;
@@ -58,86 +41,83 @@ interface Opened {
   readonly keys: EtcdKeys;
   readonly epoch: EtcdEpoch;
   readonly listing: EtcdListing;
-  /** For messages. */
-  readonly place: string;
 }
 
-class OpenEtcdStore extends EtcdKindStore<McpServerRecord> implements KeptRegistry {
-  readonly #client: EtcdClient;
-  readonly #mirror: EtcdMirror;
-  readonly #imports: EtcdImports;
-  readonly profiles: RegistryStore<McpProfile>;
-  readonly approvals: RegistryStore<Approval>;
-  readonly pins: RegistryStore<PinnedDefinition>;
-  readonly tokens: RegistryStore<TokenRecord>;
-  readonly tokenUses: RegistryStore<TokenUse>;
-  readonly tasks: RegistryStore<TaskRecord>;
-  readonly taskRevisions: RegistryStore<TaskRevisionRecord>;
-  readonly stops: RegistryStore<StopRecord>;
-  readonly warnings: string[] = [];
-  readonly backup = null;
+async function databaseOf(opened: Opened, options: EtcdStoreOptions): Promise<RegistryDatabase> {
+  const { client, keys, epoch, listing } = opened;
+  const { log = () => {} } = options;
+  const { now, ...bounds } = localOptions(options);
+  const warnings: string[] = [];
+  // Problems found while opening are warnings; later ones go to the log.
+  let warn = (problem: string): unknown => warnings.push(problem);
+  const about = { ...epoch, bounds, place: `etcd at ${client.name}`, warn: (problem: string) => void warn(problem) };
+  const nothing = { head: 0n, write: '', space: firstSpace, records: [] };
+  const mirrors = new Map<string, KindMirror<never>>();
+  for (const kind of Object.values(recordKinds) as readonly unknown[] as readonly RecordKind<never>[]) {
+    mirrors.set(kind.name, new KindMirror({ ...about, kind }, listing.kinds.get(kind.name) ?? nothing));
+  }
+  const mirror = new EtcdMirror({ client, keys, epoch: epoch.epoch, log }, [...mirrors.values()], listing.revision);
+  const writer = new EtcdWriter(client, keys, mirror.signal);
+  const imports = new EtcdImports(client, keys, writer, now);
+  const shared = { client, keys, writer, imports, problem: () => mirror.problem(), now, signal: mirror.signal };
+  const stores = storesOf(<R extends StoreStamps>(kind: RecordKind<R>) => {
+    const ofKind = mirrors.get(kind.name) as unknown as KindMirror<R>;
+    return new EtcdKindStore({ ...shared, mirror: ofKind });
+  });
+  warn = log;
+  mirror.start();
+  await imports.removeAbandoned();
+  return {
+    ...stores,
+    warnings,
+    backup: null,
+    // A quorum confirms the mirror; without an alarm a change can be stored.
+    writeProblem: () => mirror.problem() ?? mirror.alarm,
+    async close() {
+      await mirror.close();
+      client.close();
+    },
+  };
+}
 
-  constructor(opened: Opened, options: EtcdStoreOptions) {
-    const { client, keys, epoch, listing, place } = opened;
-    const { log = () => {} } = options;
-    const { now, ...bounds } = localOptions(options);
-    const warnings: string[] = [];
-    let warn = (problem: string): void => {
-      warnings.push(problem);
-    };
-    const mirrors: AnyKindMirror[] = [];
-    const mirrorOf = <R extends StoreStamps>(kind: RecordKind<R>): KindMirror<R> => {
-      const empty = { head: 0n, write: '', space: firstSpace, records: [] };
-      const mirror = new KindMirror(
-        { kind, ...epoch, bounds, place, warn: (problem) => warn(problem) },
-        listing.kinds.get(kind.name) ?? empty,
+const ANSWER_MS = 15_000;
+
+export interface NewRegistry {
+  readonly store: RegistryDatabase;
+  /** Closes it; what was written holds. */
+  keep(): Promise<void>;
+  /** Closes it, and leaves nothing of it. */
+  discard(): Promise<void>;
+}
+
+/** Begins a registry under a prefix where there is none. @throws where there is something already */
+export async function beginInEtcd(config: EtcdConfig, base: number): Promise<NewRegistry> {
+  const client = new EtcdClient(config);
+  const all = new EtcdKeys(config.prefix).all();
+  try {
+    const request = { ...all, countOnly: true };
+    const { count } = await client.ask(({ kv }, options) => kv.range(request, options), { deadlineMs: ANSWER_MS });
+    if (count > 0n) {
+      throw new Error(
+        `etcd at ${client.name} has ${count} keys under "${config.prefix}/", which are not overwritten: ` +
+          'use another prefix (etcd://…/PREFIX), or remove the keys with etcdctl del --prefix',
       );
-      mirrors.push(mirror);
-      return mirror;
+    }
+    const store = await openEtcdStore(config, { base });
+    return {
+      store,
+      async keep() {
+        await store.close();
+        client.close();
+      },
+      async discard() {
+        await store.close();
+        await client.ask(({ kv }, options) => kv.txn({ success: [dropAll(all)] }, options), { deadlineMs: ANSWER_MS });
+        client.close();
+      },
     };
-    const all = {
-      server: mirrorOf(serverKind),
-      profile: mirrorOf(profileKind),
-      approval: mirrorOf(approvalKind),
-      pin: mirrorOf(pinKind),
-      token: mirrorOf(tokenKind),
-      tokenUse: mirrorOf(tokenUseKind),
-      task: mirrorOf(taskKind),
-      taskRevision: mirrorOf(taskRevisionKind),
-      stop: mirrorOf(stopKind),
-    };
-    const mirror = new EtcdMirror({ client, keys, epoch: epoch.epoch, log }, mirrors, listing.revision);
-    const writer = new EtcdWriter(client, keys, mirror.signal);
-    const imports = new EtcdImports(client, keys, writer, now);
-    const shared = { client, keys, writer, imports, problem: () => mirror.problem(), now, signal: mirror.signal };
-    super({ ...shared, mirror: all.server });
-    this.#client = client;
-    this.#mirror = mirror;
-    this.#imports = imports;
-    this.profiles = new EtcdKindStore({ ...shared, mirror: all.profile });
-    this.approvals = new EtcdKindStore({ ...shared, mirror: all.approval });
-    this.pins = new EtcdKindStore({ ...shared, mirror: all.pin });
-    this.tokens = new EtcdKindStore({ ...shared, mirror: all.token });
-    this.tokenUses = new EtcdKindStore({ ...shared, mirror: all.tokenUse });
-    this.tasks = new EtcdKindStore({ ...shared, mirror: all.task });
-    this.taskRevisions = new EtcdKindStore({ ...shared, mirror: all.taskRevision });
-    this.stops = new EtcdKindStore({ ...shared, mirror: all.stop });
-    this.warnings = warnings;
-    warn = log;
-    mirror.start();
-  }
-
-  removeAbandoned(): Promise<void> {
-    return this.#imports.removeAbandoned();
-  }
-
-  /** Where the mirror is confirmed by a quorum, and no alarm is raised, a change can be stored. */
-  writeProblem(): string | null {
-    return this.#mirror.problem() ?? this.#mirror.alarm;
-  }
-
-  override async close(): Promise<void> {
-    await this.#mirror.close();
-    this.#client.close();
+  } catch (error) {
+    client.close();
+    throw error;
   }
 }

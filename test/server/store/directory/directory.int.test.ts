@@ -8,7 +8,7 @@ import {
   describeProblem,
   loadDirectory,
 } from '../../../../src/server/store/directory/directory.ts';
-import { createMemoryStore } from '../../../../src/server/store/memory-store.ts';
+import { createMemoryStore } from '../../../../src/server/store/local-store.ts';
 import { openSqliteStore } from '../../../../src/server/store/sqlite-store.ts';
 import type { RegistryStore } from '../../../../src/server/store/store.ts';
 import { sampleRecord } from '../../records/server-samples.ts';
@@ -345,14 +345,14 @@ describe('loading again', () => {
     const path = join(directory, 'data', 'registry.db');
     write('a.toml', toml('a'));
     const first = openSqliteStore(path);
-    await first.upsert(sampleRecord('mine'));
-    await loadDirectory(first, directory, { strict: true, dryRun: false });
-    expect(await idsIn(first)).toEqual(['a', 'mine']);
+    await first.servers.upsert(sampleRecord('mine'));
+    await loadDirectory(first.servers, directory, { strict: true, dryRun: false });
+    expect(await idsIn(first.servers)).toEqual(['a', 'mine']);
     await first.close();
     remove('a.toml');
     const second = openSqliteStore(path);
-    await loadDirectory(second, directory, { strict: true, dryRun: false, allowMassRemoval: true });
-    expect(await idsIn(second)).toEqual(['mine']);
+    await loadDirectory(second.servers, directory, { strict: true, dryRun: false, allowMassRemoval: true });
+    expect(await idsIn(second.servers)).toEqual(['mine']);
     await second.close();
   });
 

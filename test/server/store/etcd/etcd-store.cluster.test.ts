@@ -5,4 +5,7 @@ import { etcdConfig } from './etcd-config.ts';
 
 const etcd = useEtcd();
 
-describeStore('etcd', (options) => openEtcdStore(etcdConfig(etcd().members), options));
+describeStore('etcd', async (options) => {
+  const database = await openEtcdStore(etcdConfig(etcd().members), options);
+  return { store: database.servers, close: () => database.close() };
+});

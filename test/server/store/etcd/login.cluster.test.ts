@@ -25,7 +25,7 @@ describe('an etcd that asks who is there', () => {
     const config = etcdConfig(etcd().members);
     const as = (password: string) => ({ ...config, login: { user: 'root', password: () => new Secret(password) } });
     const store = await openEtcdStore(as('right'));
-    expect((await store.upsert(sampleRecord('a'))).changed).toBe(true);
+    expect((await store.servers.upsert(sampleRecord('a'))).changed).toBe(true);
     await store.close();
     await expect(openEtcdStore(config)).rejects.toThrow('store.etcd.user');
     const wrong = await openEtcdStore(as('wr0ng')).catch((error: Error) => error.message);

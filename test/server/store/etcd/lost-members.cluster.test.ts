@@ -3,28 +3,28 @@ import type { Member } from '../../../../scripts/engines/member.ts';
 import type { RegistryEvent } from '../../../../src/server/records/record-kind.ts';
 import type { McpServerRecord } from '../../../../src/server/records/server.ts';
 import { openEtcdStore } from '../../../../src/server/store/etcd/etcd-store.ts';
-import type { KeptRegistry } from '../../../../src/server/store/kept-registry.ts';
+import type { RegistryDatabase } from '../../../../src/server/store/store.ts';
 import { useEtcd } from '../../../support/engines/use-engine.ts';
 import { until } from '../../../support/until.ts';
 import { sampleRecord } from '../../records/server-samples.ts';
 import { etcdConfig } from './etcd-config.ts';
 
 const etcd = useEtcd();
-const opened: KeptRegistry[] = [];
+const opened: RegistryDatabase[] = [];
 afterEach(async () => {
   for (const store of opened.splice(0)) await store.close();
 });
 
-async function open(config: Parameters<typeof openEtcdStore>[0]): Promise<KeptRegistry> {
+async function open(config: Parameters<typeof openEtcdStore>[0]): Promise<RegistryDatabase> {
   const store = await openEtcdStore(config);
   opened.push(store);
   return store;
 }
 
 /** Everything that a watcher is told, checked to be linked without a hole. */
-async function follow(store: KeptRegistry, since: number): Promise<RegistryEvent<McpServerRecord>[]> {
+async function follow(store: RegistryDatabase, since: number): Promise<RegistryEvent<McpServerRecord>[]> {
   const seen: RegistryEvent<McpServerRecord>[] = [];
-  const events = store.watch(since, new AbortController().signal);
+  const events = store.servers.watch(since, new AbortController().signal);
   void (async () => {
     for await (const event of events) seen.push(event);
   })().catch(() => {});
@@ -49,12 +49,12 @@ describe('members of etcd that are killed under writes', () => {
       const config = etcdConfig(members);
       const writer = await open({ ...config, endpoints: [...config.endpoints].reverse() });
       const watcher = await open(config);
-      const seen = await follow(watcher, await watcher.revision());
+      const seen = await follow(watcher, await watcher.servers.revision());
       const killed = whom === 'the leader' ? await leader(members) : members[0];
       const acknowledged: number[] = [];
       for (let n = 0; n < WRITES; n++) {
         if (n === WRITES / 3) void killed?.kill();
-        const { revision, changed } = await writer.upsert(sampleRecord(`s${n % 7}`, { display_name: `${n}` }));
+        const { revision, changed } = await writer.servers.upsert(sampleRecord(`s${n % 7}`, { display_name: `${n}` }));
         expect(changed).toBe(true);
         acknowledged.push(revision);
       }
@@ -69,17 +69,17 @@ describe('members of etcd that are killed under writes', () => {
   it('is not current without a quorum, refuses to answer, and is itself again with one [etcd.current]', async () => {
     const { members } = etcd();
     const store = await open(etcdConfig(members));
-    await store.upsert(sampleRecord('a'));
+    await store.servers.upsert(sampleRecord('a'));
     const [, second, third] = members;
     await Promise.all([second?.kill(), third?.kill()]);
-    await until(() => store.currencyProblem() !== null, 'the loss of the quorum to be noticed');
-    await expect(store.list()).rejects.toMatchObject({ code: 'not_current' });
-    await expect(store.get('a')).rejects.toMatchObject({ code: 'not_current' });
-    await expect(store.upsert(sampleRecord('b'))).rejects.toMatchObject({ code: 'not_current' });
+    await until(() => store.servers.currencyProblem() !== null, 'the loss of the quorum to be noticed');
+    await expect(store.servers.list()).rejects.toMatchObject({ code: 'not_current' });
+    await expect(store.servers.get('a')).rejects.toMatchObject({ code: 'not_current' });
+    await expect(store.servers.upsert(sampleRecord('b'))).rejects.toMatchObject({ code: 'not_current' });
     expect(store.writeProblem()).toContain('no confirmation from etcd for');
     await Promise.all([second?.start(), third?.start()]);
-    await until(() => store.currencyProblem() === null, 'etcd to confirm it again');
-    expect((await store.list()).records.map(({ server_id }) => server_id)).toEqual(['a']);
-    expect((await store.upsert(sampleRecord('b'))).changed).toBe(true);
+    await until(() => store.servers.currencyProblem() === null, 'etcd to confirm it again');
+    expect((await store.servers.list()).records.map(({ server_id }) => server_id)).toEqual(['a']);
+    expect((await store.servers.upsert(sampleRecord('b'))).changed).toBe(true);
   });
 });

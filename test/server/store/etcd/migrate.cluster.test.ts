@@ -18,10 +18,10 @@ const use = { name: 'ci', last_used_at_ms: 7, updated_at_ms: 0, mod_revision: 0 
 /** A registry with records of several kinds and origins. */
 async function filled(file: string): Promise<number> {
   const store = openSqliteStore(file);
-  await store.apply(Array.from({ length: SERVERS }, (_, n) => ({ upsert: sampleRecord(`s${n}`) })));
-  await store.upsert(sampleRecord('from-file'), { origin: 'directory:from-file.toml' });
+  await store.servers.apply(Array.from({ length: SERVERS }, (_, n) => ({ upsert: sampleRecord(`s${n}`) })));
+  await store.servers.upsert(sampleRecord('from-file'), { origin: 'directory:from-file.toml' });
   await store.tokenUses.upsert(use);
-  const revision = await store.revision();
+  const revision = await store.servers.revision();
   await store.close();
   return revision;
 }
@@ -39,18 +39,18 @@ describe('spear-sms migrate', () => {
     expect(Object.fromEntries(counts)).toMatchObject({ server: SERVERS + 1, profile: 0, token_use: 1 });
 
     const there = await openEtcdStore(config);
-    const { epoch, revision, records } = await there.list();
-    const origins = await there.origins();
+    const { epoch, revision, records } = await there.servers.list();
+    const origins = await there.servers.origins();
     expect(revision).toBeGreaterThan(shown + 100_000);
     expect(await there.profiles.revision()).toBeGreaterThan(shown + 100_000);
     expect(await there.tokenUses.get('ci')).toMatchObject({ last_used_at_ms: 7 });
     expect(origins.get('from-file')).toBe('directory:from-file.toml');
-    expect((await there.upsert(sampleRecord('more'))).revision).toBeGreaterThan(revision);
+    expect((await there.servers.upsert(sampleRecord('more'))).revision).toBeGreaterThan(revision);
     await there.close();
 
     await migrateRegistry({ etcd: config }, { file: back });
     const [was, is] = [openSqliteStore(file), openSqliteStore(back)];
-    const [before, after] = [await was.list(), await is.list()];
+    const [before, after] = [await was.servers.list(), await is.servers.list()];
     expect(content(after.records)).toEqual([...content(before.records), ...content([sampleRecord('more')])].sort(byId));
     expect(content(records)).toEqual(content(before.records));
     expect(new Set([before.epoch, epoch, after.epoch]).size).toBe(3);

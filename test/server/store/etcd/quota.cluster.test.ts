@@ -1,6 +1,6 @@
 import { afterEach, expect, it } from 'vitest';
 import { openEtcdStore } from '../../../../src/server/store/etcd/etcd-store.ts';
-import type { KeptRegistry } from '../../../../src/server/store/kept-registry.ts';
+import type { RegistryDatabase } from '../../../../src/server/store/store.ts';
 import { useEtcd } from '../../../support/engines/use-engine.ts';
 import { until } from '../../../support/until.ts';
 import { sampleRecord } from '../../records/server-samples.ts';
@@ -8,7 +8,7 @@ import { etcdConfig } from './etcd-config.ts';
 
 const QUOTA_BYTES = 1024 * 1024;
 const etcd = useEtcd({ members: 1, flags: ['--quota-backend-bytes', String(QUOTA_BYTES)] });
-let store: KeptRegistry | undefined;
+let store: RegistryDatabase | undefined;
 afterEach(() => store?.close());
 
 it('says that changes cannot be stored while etcd is over its quota, and is still current [registry.quota]', async () => {
@@ -18,10 +18,10 @@ it('says that changes cannot be stored while etcd is over its quota, and is stil
   const display_name = 'x'.repeat(100);
   const tags = Array.from({ length: 50 }, (_, n) => `${n}-${'t'.repeat(50)}`);
   const fill = async () => {
-    for (let n = 0; ; n++) await opened.upsert(sampleRecord(`s${n}`, { display_name, tags }));
+    for (let n = 0; ; n++) await opened.servers.upsert(sampleRecord(`s${n}`, { display_name, tags }));
   };
   await expect(fill()).rejects.toMatchObject({ code: 'not_stored' });
   await until(() => opened.writeProblem() !== null, 'the alarm to be noticed');
   expect(opened.writeProblem()).toContain('over its quota (alarm NOSPACE)');
-  expect((await opened.list()).records.length).toBeGreaterThan(0);
+  expect((await opened.servers.list()).records.length).toBeGreaterThan(0);
 });

@@ -80,8 +80,8 @@ describe('an etcd with TLS', () => {
 
   it('keeps a registry that trusts whoever signed its certificate [etcd.tls]', async () => {
     const store = await storeOf(at(), 'ca = "ca.pem"');
-    expect((await store.upsert(sampleRecord('a'))).changed).toBe(true);
-    expect((await store.list()).records).toHaveLength(1);
+    expect((await store.servers.upsert(sampleRecord('a'))).changed).toBe(true);
+    expect((await store.servers.list()).records).toHaveLength(1);
     await store.close();
   });
 
@@ -100,7 +100,7 @@ describe('an etcd with TLS', () => {
     await manage('enable', {});
     const as = (file: string) => `ca = "ca.pem"\nuser = "root"\npassword = "file:${join(folder, file)}"`;
     const store = await storeOf(at(), as('right'));
-    expect((await store.upsert(sampleRecord('a'))).changed).toBe(true);
+    expect((await store.servers.upsert(sampleRecord('a'))).changed).toBe(true);
     await store.close();
     expect(await failure(at(), as('wrong'))).toContain('authentication failed');
     expect(await failure(at(), 'ca = "ca.pem"')).toContain('store.etcd.user');
@@ -112,7 +112,7 @@ describe('an etcd that asks for certificates', () => {
 
   it('keeps a registry that shows one, and no other [etcd.tls]', async () => {
     const store = await storeOf(at(), 'ca = "ca.pem"\ncert = "sms.pem"\nkey = "sms.key"');
-    expect((await store.upsert(sampleRecord('a'))).changed).toBe(true);
+    expect((await store.servers.upsert(sampleRecord('a'))).changed).toBe(true);
     await store.close();
     expect(await failure(at(), 'ca = "ca.pem"')).toContain('set store.etcd.cert and store.etcd.key');
     const foreign = 'ca = "ca.pem"\ncert = "stranger.pem"\nkey = "stranger.key"';

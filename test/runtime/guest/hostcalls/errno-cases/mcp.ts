@@ -5,7 +5,7 @@ import { inProcessSource } from '../../../../../src/registry-client/in-process-s
 import type { LimitName } from '../../../../../src/runtime/port/limits.ts';
 import type { TaskPolicy } from '../../../../../src/runtime/port/policy-layers.ts';
 import type { McpServerRecord } from '../../../../../src/server/records/server.ts';
-import { createMemoryStore } from '../../../../../src/server/store/memory-store.ts';
+import { createMemoryStore } from '../../../../../src/server/store/local-store.ts';
 import { type PoolSample, stdioRecord } from '../../../../agent/mcp/client/pool-samples.ts';
 import { callInto, openServer, resultCode, submit, submitted } from '../../../../agent/mcp/mcp-calls.ts';
 import { type McpHost, openHost } from '../../../../agent/mcp/mcp-host.ts';
