@@ -3,10 +3,10 @@ import { errorText } from '../base/error-text.ts';
 import type { ServiceLog } from '../server/log/service-log.ts';
 import type { Claim, QueueKey, RunEnding, RunQueue } from '../server/queue/run-queue.ts';
 import type { StopRecord } from '../server/records/stop.ts';
+import type { AttemptOutcome, StopReason } from './attempt.ts';
 import { faultOf, retryOf } from './host-failure.ts';
 import { type NodeStops, noStops } from './node-stops.ts';
 import type { ParkedRun } from './parked-runs.ts';
-import type { AttemptOutcome, StopReason } from './run-claim.ts';
 
 export interface DispatcherOptions {
   readonly queue: RunQueue;
@@ -14,22 +14,22 @@ export interface DispatcherOptions {
   readonly pool: string;
   readonly slots: number;
   readonly runsPerCaller: number;
-  /** A node that says nothing for so long has lost its runs. */
+  /** A node that does not renew its leases for this long loses its runs. */
   readonly leaseMs: number;
-  /** How many runs of a task may run at once here. */
+  /** Maximum of concurrent runs of a task on this node. */
   readonly concurrency: (namespace: string, task: string) => number;
   readonly attempt: (claim: Claim, signal: AbortSignal) => Promise<AttemptOutcome>;
-  /** A run gave up its slot. */
+  /** Called when a run was parked. */
   readonly onParked: (run: ParkedRun, requests: readonly string[]) => void;
   /** Stops of the registry. @default none */
   readonly stops?: NodeStops;
-  /** How long running runs have when the node is drained. @default 0 */
+  /** How long running runs may continue when the node is drained by a stop. @default 0 */
   readonly drainMs?: number;
   readonly log: ServiceLog;
 }
 
 const PAUSES = { firstMs: 1_000, maxMs: 30_000 };
-/** Between two claims after a pause. */
+/** Pause between claims while the batch size grows again. */
 const STEP_MS = 250;
 const FAULTS = { firstMs: 250, maxMs: 10_000 };
 const HOLDS = { firstMs: 1_000, maxMs: 8_000 };
@@ -46,43 +46,54 @@ interface Hold {
   timer: NodeJS.Timeout | null;
 }
 
-/** Takes runs from the queue as long as there are slots, and sees each to its end. */
+/**
+ * Claims runs while there are free slots, starts an attempt for each, and stores its outcome.
+ *
+ * - At most `slots` attempts run at once, at most `concurrency` of a task and `runsPerCaller` of a caller.
+ * - Outcomes are stored with retries, in the order of the transition rules: an ended run is finished, a parked run is
+ *   parked, every other run is released. A claim that was lost stores nothing.
+ * - Failures of the host pause all claims with back-off; after a pause the batch size starts at one and doubles. A
+ *   namespace whose runs could not start is held with its own back-off.
+ * - Leases are renewed three times per lease, all at once.
+ */
 export class Dispatcher {
   readonly #options: DispatcherOptions;
   readonly #stops: NodeStops;
   readonly #running = new Map<string, Running>();
-  readonly #unsubscribe: () => void;
-  readonly #leases: NodeJS.Timeout;
+  readonly #subscriptions: (() => void)[] = [];
+  #leases: NodeJS.Timeout | undefined;
   #filling: Promise<void> = Promise.resolve();
   #isFilling = false;
   #again = false;
   #pauses = 0;
   #pausedUntil = 0;
   #pausedFor: string | null = null;
-  /** How many runs one claim takes at most. */
+  /** Maximum of runs per claim. */
   #batch = Number.POSITIVE_INFINITY;
   #resume: NodeJS.Timeout | undefined;
   readonly #holds = new Map<string, Hold>();
-  /** Until running runs of a drained node return to the queue. */
+  /** Deadline at which running runs of a drained node return to the queue. */
   #draining: NodeJS.Timeout | undefined;
   #isOpen = true;
-  /** Attempts that were begun. */
+  /** Number of started attempts. */
   starts = 0;
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
     this.#stops = options.stops ?? noStops;
-    const unsubscribe = [
-      options.queue.onWork(() => this.fill()),
-      options.queue.onChange(({ id, cancel }) => {
+  }
+
+  /** Subscribes to the queue and starts to claim runs. */
+  start(): void {
+    const { queue, leaseMs } = this.#options;
+    this.#subscriptions.push(
+      queue.onWork(() => this.fill()),
+      queue.onChange(({ id, cancel }) => {
         if (cancel) this.#running.get(id)?.stop.abort('cancelled' satisfies StopReason);
       }),
       this.#stops.onChange(() => this.#applyStops()),
-    ];
-    this.#unsubscribe = () => {
-      for (const stop of unsubscribe) stop();
-    };
-    this.#leases = setInterval(() => void this.#renew(), options.leaseMs / 3);
+    );
+    this.#leases = setInterval(() => void this.#renew(), leaseMs / 3);
     this.fill();
   }
 
@@ -90,19 +101,23 @@ export class Dispatcher {
     return this.#running.size;
   }
 
-  /** Why no run is started for now; null: runs are. */
+  get isDraining(): boolean {
+    return !this.#isOpen;
+  }
+
+  /** Why no run is started now; null: runs are started. */
   problem(): string | null {
     if (this.#pausedFor === null || performance.now() >= this.#pausedUntil) return null;
     return `no run is started for now: ${this.#pausedFor}`;
   }
 
-  /** Begins what can be begun. */
+  /** Claims runs for the free slots. */
   fill(): void {
     this.#again = true;
     if (!this.#isFilling) this.#filling = this.#fill();
   }
 
-  /** Nothing more is begun. What runs has `graceMs` to end; then it waits for the next start. */
+  /** Stops claiming. Running attempts have `graceMs` to end; then their runs return to the queue. */
   async drain(graceMs: number): Promise<void> {
     this.#isOpen = false;
     await this.#filling;
@@ -117,7 +132,7 @@ export class Dispatcher {
     clearTimeout(this.#resume);
     for (const { timer } of this.#holds.values()) if (timer !== null) clearTimeout(timer);
     clearTimeout(this.#draining);
-    this.#unsubscribe();
+    for (const unsubscribe of this.#subscriptions) unsubscribe();
   }
 
   async #fill(): Promise<void> {
@@ -146,7 +161,7 @@ export class Dispatcher {
     }
   }
 
-  /** One timer for all notifications of a pause: each would make a claim of its own after it. */
+  /** One timer per pause, however many notifications arrive during it. */
   #fillIn(ms: number): void {
     this.#resume ??= setTimeout(() => {
       this.#resume = undefined;
@@ -154,14 +169,14 @@ export class Dispatcher {
     }, ms).unref();
   }
 
-  /** Whether a line may have one more, those counted that it was promised since. */
-  #room(): (line: QueueKey) => boolean {
+  /** Whether a key may have one more run. Counts the runs that it admitted itself. */
+  #room(): (key: QueueKey) => boolean {
     const { concurrency, runsPerCaller } = this.#options;
     const tasks = new Map<string, number>();
     const callers = new Map<string, number>();
     const count = (counts: Map<string, number>, key: string) => counts.set(key, (counts.get(key) ?? 0) + 1);
     let isCounted = false;
-    // Counted when somebody asks: mostly nothing is there to be begun.
+    // Counted lazily: usually there is nothing to claim.
     const countRunning = () => {
       for (const { claim } of this.#running.values()) {
         const { namespace, task, submitted_by } = claim.run;
@@ -183,7 +198,7 @@ export class Dispatcher {
     };
   }
 
-  /** In the turn in which the node learns of them: what the gate refuses after this is not recorded by a stopped run. */
+  /** Synchronously on the notification, so that a stopped run does not record the calls that its gate denies afterwards. */
   #applyStops(): void {
     for (const { claim, stop } of this.#running.values()) {
       const found = this.#stops.of(claim.run);
@@ -193,7 +208,7 @@ export class Dispatcher {
     this.fill();
   }
 
-  /** The time that running runs have starts with the drain; other stops that change meanwhile do not extend it. */
+  /** The grace period starts with the drain, and later changes of other stops do not extend it. */
   #setDraining(): void {
     if (this.#drained().length === 0) {
       clearTimeout(this.#draining);
@@ -216,14 +231,15 @@ export class Dispatcher {
     const stop = new AbortController();
     claim.lost?.addEventListener('abort', () => stop.abort('lost' satisfies StopReason));
     this.starts += 1;
-    const ended = this.#see(claim, stop.signal).finally(() => {
+    const ended = this.#run(claim, stop.signal).finally(() => {
       this.#running.delete(claim.run.id);
       this.fill();
     });
     this.#running.set(claim.run.id, { claim, stop, ended });
   }
 
-  async #see(claim: Claim, signal: AbortSignal): Promise<void> {
+  /** Runs one attempt and stores its outcome. */
+  async #run(claim: Claim, signal: AbortSignal): Promise<void> {
     const { queue, log, attempt } = this.#options;
     const about = { run: claim.run.id, task: `${claim.run.namespace}/${claim.run.task}`, attempt: claim.attempt };
     let outcome: AttemptOutcome;
@@ -236,15 +252,15 @@ export class Dispatcher {
     if (outcome.kind === 'ended') {
       this.#pauses = 0;
       const { status, exit } = outcome.ending;
-      const own = await this.#insist(() => queue.finish(claim, (outcome as { ending: RunEnding }).ending));
+      const own = await this.#store(() => queue.finish(claim, (outcome as { ending: RunEnding }).ending));
       log('info', 'run_ended', { ...about, status, reason: exit.reason, own });
       return;
     }
-    // Whoever has it now goes on with it; nobody waits for this one.
+    // Another node owns the run now and resumes it.
     if (claim.lost?.aborted) return log('warn', 'run_lost', { ...about, why: String(claim.lost.reason) });
     if (outcome.kind === 'parked') {
       const { until, requests } = outcome;
-      const own = await this.#insist(() => queue.park(claim, until));
+      const own = await this.#store(() => queue.park(claim, until));
       log('info', 'run_parked', { ...about, for: until.kind, own });
       if (own) this.#options.onParked({ namespace: claim.run.namespace, id: claim.run.id, until }, requests);
       return;
@@ -255,11 +271,11 @@ export class Dispatcher {
     if (outcome.counts && this.#isOpen) await this.#wait(backoffMs(FAULTS, claim.attempt, Math), signal);
     const { counts, why } = outcome;
     const reason = why === 'draining' ? null : why;
-    await this.#insist(() => queue.release(claim, { counts, reason }));
+    await this.#store(() => queue.release(claim, { counts, reason }));
   }
 
-  /** What a run came to is written as soon as the disk lets it; until then its journal has it. */
-  async #insist(write: () => Promise<boolean>): Promise<boolean> {
+  /** Retries the write of an outcome until it succeeds; until then only the journal has the outcome. */
+  async #store(write: () => Promise<boolean>): Promise<boolean> {
     for (let tries = 1; ; tries++) {
       try {
         return await write();
@@ -271,7 +287,7 @@ export class Dispatcher {
     }
   }
 
-  /** Attempts that fail together are one failure: each would double the pause. */
+  /** Concurrent failures count as one, so that each does not double the pause. */
   #pause(why: string): void {
     if (this.problem() !== null) return;
     this.#pausedFor = why;
@@ -279,7 +295,7 @@ export class Dispatcher {
     this.#pausedUntil = performance.now() + backoffMs(PAUSES, ++this.#pauses, Math);
   }
 
-  /** After a pause one run is started, then two, then four: all at once would exhaust again what was exhausted. */
+  /** After a pause one run is started, then two, then four, to not exhaust the resource again. */
   #startSlowly(): void {
     if (this.problem() !== null) return;
     this.#batch *= 2;
@@ -288,7 +304,7 @@ export class Dispatcher {
     this.#again = true;
   }
 
-  /** Claims no run of the namespace for a while: the same run would come back at once. Other nodes may have room. */
+  /** Claims no run of the namespace for a while: the queue would return the same run at once. Other nodes may have room. */
   #hold(namespace: string): void {
     const { failures, timer } = this.#holds.get(namespace) ?? { failures: 0, timer: null };
     if (timer !== null || !this.#isOpen) return;
@@ -312,7 +328,7 @@ export class Dispatcher {
     });
   }
 
-  /** All at once: one that waits for an answer must not let the others' leases end. */
+  /** In parallel: one slow renewal must not let other leases expire. */
   async #renew(): Promise<void> {
     const { queue, leaseMs } = this.#options;
     const renew = async ({ claim, stop }: Running) => {
@@ -323,7 +339,7 @@ export class Dispatcher {
   }
 }
 
-/** Runs that are to be cancelled are claimed, and end before they start. */
+/** Runs that a stop cancels are claimed, and end before they start. */
 function isHeldBy(stop: StopRecord | null): boolean {
   return stop !== null && stop.effect !== 'cancel';
 }

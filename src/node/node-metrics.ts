@@ -2,13 +2,13 @@ import type { QueueFacts } from '../server/queue/run-queue.ts';
 import { createMetrics, type Metrics } from '../server/telemetry/metrics.ts';
 import { openPrometheusMeters } from '../server/telemetry/prometheus.ts';
 
-/** What the gauges show; read when somebody asks. */
+/** Values of the gauges, read when metrics are collected. */
 export interface NodeFacts {
   readonly queue: QueueFacts;
   readonly slots: number;
   readonly running: number;
   readonly starts: number;
-  /** Null: there is no TLS. */
+  /** Null: no TLS. */
   readonly certificateExpiresAtMs: number | null;
 }
 
@@ -18,20 +18,23 @@ export class NodeMetrics {
   readonly requests;
   readonly shed;
   readonly #meters;
-  readonly #read: () => NodeFacts;
 
-  constructor(read: () => NodeFacts) {
-    this.#read = read;
+  constructor() {
     this.#meters = openPrometheusMeters(Date.now() - process.uptime() * 1000);
     this.guests = createMetrics(this.#meters.provider, this.#meters.collect);
-    const meter = this.#meters.provider.getMeter('spearlet');
-    const gauge = (name: string, description: string) => meter.createObservableGauge(name, { description });
+    const meter = this.#meter();
     this.requests = meter.createCounter('spearlet_requests_total', {
       description: 'Finished requests by route and status code.',
     });
     this.shed = meter.createCounter('spearlet_shed_total', {
       description: 'Requests refused by a limit per caller or peer, by reason.',
     });
+  }
+
+  /** Adds the gauges, whose values `read` returns at each collection. */
+  observe(read: () => NodeFacts): void {
+    const meter = this.#meter();
+    const gauge = (name: string, description: string) => meter.createObservableGauge(name, { description });
     const runs = gauge('spearlet_runs', 'Retained runs, by status.');
     const depth = gauge('spearlet_queue_depth', 'Queued runs.');
     const age = gauge('spearlet_queue_age_seconds', 'Age of the oldest queued run.');
@@ -45,7 +48,7 @@ export class NodeMetrics {
     });
     meter.addBatchObservableCallback(
       (result) => {
-        const { queue, slots: all, running, starts: begun, certificateExpiresAtMs: expires } = this.#read();
+        const { queue, slots: all, running, starts: begun, certificateExpiresAtMs: expires } = read();
         for (const [status, count] of Object.entries(queue.byStatus)) result.observe(runs, count, { status });
         result.observe(depth, queue.byStatus.queued);
         result.observe(age, (queue.oldestQueuedMs ?? 0) / 1000);
@@ -56,6 +59,10 @@ export class NodeMetrics {
       },
       [runs, depth, age, slots, starts, expiry],
     );
+  }
+
+  #meter() {
+    return this.#meters.provider.getMeter('spearlet');
   }
 
   text(): Promise<string> {

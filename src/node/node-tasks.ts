@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Backoff, backoffMs } from '../base/backoff.ts';
 import { errorText } from '../base/error-text.ts';
+import { Listeners } from '../base/listeners.ts';
 import type { NodeFiles } from '../config/directories.ts';
 import { KindCache } from '../registry-client/kind-cache.ts';
 import type { RegistryChange } from '../registry-client/snapshot.ts';
@@ -31,8 +32,6 @@ export interface NodeTasksOptions {
   readonly admission: Admission;
   readonly queue: Pick<RunQueue, 'list'>;
   readonly log: ServiceLog;
-  /** Called after the registry changed the tasks. @default nothing is called */
-  readonly onChange?: (() => void) | undefined;
 }
 
 /** The tasks of a node: of a directory and of what is applied here, or of its registry alone. */
@@ -46,6 +45,8 @@ export interface NodeTasks {
   module(sha256: string): Promise<Uint8Array>;
   /** Why a task of the registry may be unknown here; null: the list of tasks is complete. */
   notLoaded(): string | null;
+  /** Notifies after the registry changed the tasks. */
+  onChange(listener: () => void): void;
   /** Reads the directory again, where there is one: what is wrong with its files. */
   load(): Promise<readonly string[]>;
   close(): Promise<void>;
@@ -78,6 +79,7 @@ export async function openNodeTasks(options: NodeTasksOptions): Promise<NodeTask
       revision: async (named, revision) => store.revision(named, revision),
       module: (sha256) => blobs.read(sha256),
       notLoaded: () => null,
+      onChange: () => {},
       load() {
         loading = loading.then(load, load);
         return loading;
@@ -97,7 +99,7 @@ interface Parts {
 }
 
 async function ofRegistry(
-  { admission, queue, firstTasksMs, log, onChange }: NodeTasksOptions,
+  { admission, queue, firstTasksMs, log }: NodeTasksOptions,
   platform: SmsPlatform,
   { store, blobs, requests }: Parts,
 ): Promise<NodeTasks> {
@@ -105,7 +107,7 @@ async function ofRegistry(
     log('error', 'task_refused', { problem: `${id}: ${path} ${message}` }),
   );
   const isPinned = (named: NamedTask, revision: number) => hasUnfinishedRun(queue, named, revision);
-  const followed = new FollowedTasks({ port, store, blobs, admission, isPinned, log, onChange });
+  const followed = new FollowedTasks({ port, store, blobs, admission, isPinned, log });
   const problem = () => followed.problem ?? `no response within ${firstTasksMs} ms (mcp.first_snapshot_ms)`;
   if (!(await followed.open(firstTasksMs))) {
     const message = `cannot load tasks from the registry; using the ${store.list(null).length} tasks stored on this node: ${problem()}`;
@@ -117,6 +119,7 @@ async function ofRegistry(
     revision: (named, revision) => followed.revision(named, revision),
     module: (sha256) => followed.module(sha256),
     notLoaded: () => (followed.isLoaded ? null : `the registry has not sent its tasks yet: ${problem()}`),
+    onChange: (listener) => void followed.onChange(listener),
     load: async () => [],
     close: async () => {
       await followed.close();
@@ -149,8 +152,6 @@ export interface FollowedTasksOptions {
   /** Whether a run that has not ended was submitted with this revision. */
   readonly isPinned: (named: NamedTask, revision: number) => Promise<boolean>;
   readonly log: ServiceLog;
-  /** Called after each change of the tasks. @default nothing is called */
-  readonly onChange?: (() => void) | undefined;
 }
 
 const MODULE_MS = 120_000;
@@ -167,6 +168,7 @@ export class FollowedTasks {
   readonly #options: FollowedTasksOptions;
   readonly #cache: KindCache<TaskRecord>;
   readonly #ended = new AbortController();
+  readonly #changes = new Listeners<void>();
   readonly #fetching = new Map<string, Promise<Uint8Array>>();
   #taking: Promise<void> = Promise.resolve();
   #isFirst = true;
@@ -180,7 +182,7 @@ export class FollowedTasks {
         .then(() => this.#take(change))
         .then(() => {
           this.#isLoaded = true;
-          options.onChange?.();
+          this.#changes.tell();
         });
     });
     this.#cache.onStatus(({ state, lastError }) => {
@@ -188,6 +190,10 @@ export class FollowedTasks {
         options.log('warn', 'tasks_not_followed', { state, message: lastError ?? '', kept: true });
       }
     });
+  }
+
+  onChange(listener: () => void): () => void {
+    return this.#changes.add(listener);
   }
 
   /** Waits for the first list, and no longer than this. False: the tasks are those that were known before. */

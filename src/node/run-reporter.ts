@@ -17,105 +17,89 @@ import { boundedPicture, timelinePicture } from '../server/timeline/timeline-pic
 import type { RunJournals } from './run-journals.ts';
 import type { TaskStore } from './task-store.ts';
 
-/** Somebody may wait for a timeline: it is asked for in the answer to a report. */
+/** Pause between two reports. The response may request the timeline of a run, which a user of the console waits for. */
 const EVERY_MS = 2_000;
 const TIMEOUT_MS = 10_000;
 const RETRIES = { firstMs: EVERY_MS, maxMs: 60_000 };
+/** The board may exceed its bound by this factor before it is trimmed. */
+const SLACK = 4;
+const unended = ['running', 'waiting', 'parked'] as const;
 
-export interface RunReporterOptions {
-  readonly target: RunReportTarget;
-  readonly board: RunBoard;
+/** What reports need from the node. */
+export interface ReportedNode {
+  readonly queue: Pick<RunQueue, 'get' | 'list' | 'onChange'>;
+  readonly tasks: Pick<TaskStore, 'list'>;
   readonly journals: Pick<RunJournals, 'timeline'>;
-  readonly nodeId: string;
+  /** Name of this node. */
+  readonly node: string;
   readonly log: ServiceLog;
 }
 
-export interface ToldRuns {
-  begun(run: RunRecord): void;
-  close(): Promise<void>;
-}
-
-/** Runs of this node in the console of its registry; null: that registry is told nothing. */
-export function tellOfRuns(
-  registry: RunRegistry | null,
-  {
-    queue,
-    tasks,
-    journals,
-    node,
-    log,
-  }: {
-    readonly queue: RunQueue;
-    readonly tasks: Pick<TaskStore, 'list'>;
-    readonly journals: RunJournals;
-    readonly node: string;
-    readonly log: ServiceLog;
-  },
-): ToldRuns | null {
+/** Reports the runs of this node to its registry, for the console; null: the registry takes no reports. */
+export function reportRuns(registry: RunRegistry | null, node: ReportedNode): RunReporter | null {
   const target = registry?.reports ?? null;
-  if (target === null) return null;
-  const namespaces = () => new Set(tasks.list(null).map(({ live }) => live.namespace));
-  const board = new RunBoard({ queue, node, namespaces });
-  const reporter = new RunReporter({ target, board, journals, nodeId: nodeId(node), log });
-  return {
-    begun: (run) => board.add(run),
-    close: async () => {
-      await reporter.close();
-      board.close();
-    },
-  };
+  return target === null ? null : new RunReporter(target, node);
 }
 
-/** Tells the registry of this node's runs, and gives it the timelines that people want to see. */
+/** Reports changed runs every few seconds, and the timelines that the registry requests. */
 export class RunReporter {
-  readonly #options: RunReporterOptions;
+  readonly #target: RunReportTarget;
+  readonly #node: ReportedNode;
+  readonly #board: RunBoard;
   readonly #closed = new AbortController();
   readonly #reporting: Promise<void>;
 
-  constructor(options: RunReporterOptions) {
-    this.#options = options;
+  constructor(target: RunReportTarget, node: ReportedNode) {
+    this.#target = target;
+    this.#node = node;
+    this.#board = new RunBoard(node);
     this.#reporting = this.#report();
+  }
+
+  /** An attempt at this run starts here. */
+  add(run: RunRecord): void {
+    this.#board.add(run);
   }
 
   async close(): Promise<void> {
     this.#closed.abort();
     await this.#reporting;
+    this.#board.close();
   }
 
   async #report(): Promise<void> {
-    const { target, board, nodeId, log } = this.#options;
+    const { node, log } = this.#node;
     const { signal } = this.#closed;
     let wanted: readonly string[] = [];
-    let anew = true;
+    let isFull = true;
     let failures = 0;
     while (!signal.aborted) {
       try {
-        const runs = await board.changed(anew);
+        const runs = await this.#board.changed(isFull);
         const shown = wanted.slice(0, runReportLimits.maxTimelines);
         const timelines = await Promise.all(shown.map((id) => this.#timeline(id)));
         const deadline = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
-        const answer = await target.reportRuns({ nodeId, runs, timelines }, deadline);
+        const answer = await this.#target.reportRuns({ nodeId: nodeId(node), runs, timelines }, deadline);
         wanted = answer.wantedTimelines;
-        anew = answer.wantsRuns;
+        isFull = answer.wantsRuns;
         failures = 0;
       } catch (error) {
-        // What was not told is told whole.
-        anew = true;
+        // The next report is a full one.
+        isFull = true;
         wanted = [];
         failures += 1;
         if (failures === 1 && !signal.aborted) log('warn', 'runs_not_reported', { message: errorText(error) });
       }
-      const pauseMs = failures > 0 ? backoffMs(RETRIES, failures, Math) : wanted.length > 0 || anew ? 0 : EVERY_MS;
+      const pauseMs = failures > 0 ? backoffMs(RETRIES, failures, Math) : wanted.length > 0 || isFull ? 0 : EVERY_MS;
       await delay(pauseMs, undefined, { signal, ref: false }).catch(() => {});
     }
   }
 
   async #timeline(runId: string): Promise<RunTimelineReport> {
-    const { board, journals } = this.#options;
-    const run = board.find(runId);
+    const run = this.#board.find(runId);
     if (run === null) return { runId, picture: null, problem: 'this node no longer has the run' };
     try {
-      const picture = timelinePicture(await journals.timeline(run.namespace, runId));
+      const picture = timelinePicture(await this.#node.journals.timeline(run.namespace, runId));
       const bounded = boundedPicture(picture, runReportLimits.maxTimelineBytes);
       return { runId, picture: JSON.stringify(bounded), problem: '' };
     } catch (error) {
@@ -124,42 +108,29 @@ export class RunReporter {
   }
 }
 
-/** How often as many as are told may be remembered meanwhile. */
-const SLACK = 4;
-const unended = ['running', 'waiting', 'parked'] as const;
-
-export interface RunBoardOptions {
-  readonly queue: Pick<RunQueue, 'get' | 'list' | 'onChange'>;
-  /** The name of this node: others tell of theirs. */
-  readonly node: string;
-  /** Those that it has tasks of. */
-  readonly namespaces: () => Iterable<string>;
-}
-
-/** The runs of this node that people want to see: those that have not ended, and the last ones that have. */
-export class RunBoard {
-  readonly #options: RunBoardOptions;
-  /** In the order in which they were begun. */
+/** The runs of this node to report: all that have not ended, and the last that have. */
+class RunBoard {
+  readonly #node: ReportedNode;
+  /** In order of their start. */
   readonly #runs = new Map<string, RunRecord>();
-  /** To be read again. */
+  /** Runs to read again. */
   readonly #outdated = new Set<string>();
   readonly #unsubscribe: () => void;
   #isChanged = true;
   #loading: Promise<void> | null = null;
 
-  constructor(options: RunBoardOptions) {
-    this.#options = options;
-    this.#unsubscribe = options.queue.onChange(({ id }) => {
+  constructor(node: ReportedNode) {
+    this.#node = node;
+    this.#unsubscribe = node.queue.onChange(({ id }) => {
       if (this.#runs.has(id)) this.#outdated.add(id);
     });
   }
 
-  /** This node works on it now. */
   add(run: RunRecord): void {
     this.#runs.delete(run.id);
     this.#runs.set(run.id, run);
     this.#outdated.add(run.id);
-    // Thousands are begun in a second: they are looked at whole only now and then.
+    // Not trimmed on every start, of which there may be thousands per second.
     if (this.#runs.size > SLACK * (runReportLimits.maxActive + runReportLimits.maxEnded)) this.#trim();
   }
 
@@ -167,19 +138,19 @@ export class RunBoard {
     return this.#runs.get(id) ?? null;
   }
 
-  /** Newest first; null: as it was when it was last asked for. `anew`: in any case. */
-  async changed(anew: boolean): Promise<readonly RunReport[] | null> {
+  /** Newest first; null: unchanged since the last call. `isFull`: never null. */
+  async changed(isFull: boolean): Promise<readonly RunReport[] | null> {
     this.#loading ??= this.#load();
     await this.#loading;
     const outdated = [...this.#outdated].flatMap((id) => this.#runs.get(id) ?? []);
     this.#outdated.clear();
     for (const { namespace, id } of outdated) {
-      const run = await this.#options.queue.get(namespace, id);
+      const run = await this.#node.queue.get(namespace, id);
       if (run !== null && this.#runs.has(id)) this.#runs.set(id, run);
       if (run === null) this.#runs.delete(id);
       this.#isChanged = true;
     }
-    if (!anew && !this.#isChanged) return null;
+    if (!isFull && !this.#isChanged) return null;
     this.#isChanged = false;
     this.#trim();
     return [...this.#runs.values()].reverse().map(reportOf);
@@ -189,11 +160,12 @@ export class RunBoard {
     this.#unsubscribe();
   }
 
-  /** What an earlier process of this node left: parked runs are begun again only when somebody decides. */
+  /** Loads runs of an earlier process of this node: a parked run is not started again until it is woken. */
   async #load(): Promise<void> {
-    const { queue, node, namespaces } = this.#options;
+    const { queue, node, tasks } = this.#node;
+    const namespaces = new Set(tasks.list(null).map(({ live }) => live.namespace));
     const known: RunRecord[] = [];
-    for (const namespace of namespaces()) {
+    for (const namespace of namespaces) {
       for (const status of unended) {
         known.push(...(await queue.list(namespace, { status, limit: runReportLimits.maxActive })).runs);
       }

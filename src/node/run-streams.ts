@@ -12,6 +12,7 @@ import { peerOf } from '../server/http/connections.ts';
 import { hostProblem, type OriginPolicy, originProblem } from '../server/http/origin-check.ts';
 import { HttpProblem } from '../server/http/problem.ts';
 import { mayName, refusal } from '../server/identity/identity.ts';
+import type { ServiceLog } from '../server/log/service-log.ts';
 import type { RunQueue } from '../server/queue/run-queue.ts';
 import { hasEnded, type RunRecord } from '../server/records/run.ts';
 import type { NodeAccess } from './node-access.ts';
@@ -73,7 +74,7 @@ export interface RunStreamsOptions {
   readonly access: NodeAccess;
   readonly origins: OriginPolicy;
   readonly callers: CallerLimits;
-  readonly onProblem: (run: string, text: string) => void;
+  readonly log: ServiceLog;
 }
 
 /**
@@ -149,7 +150,7 @@ export class RunStreams {
             'close',
             whileValid(() => client.terminate()),
           );
-          serveStreamSocket(hub, client, socket, (text) => this.#options.onProblem(run, text));
+          serveStreamSocket(hub, client, socket, (text) => this.#problem(run, text));
         });
       };
       await this.#hubs.get(run)?.evictDeparted();
@@ -175,6 +176,10 @@ export class RunStreams {
     }
   }
 
+  #problem(run: string, problem: string): void {
+    this.#options.log('warn', 'stream', { run, problem });
+  }
+
   close(): void {
     this.#unsubscribe();
     this.#waiting.close(ENDING);
@@ -183,14 +188,14 @@ export class RunStreams {
 
   /** What is to become of a client that waits for a run. */
   async #consider(id: string): Promise<void> {
-    const { queue, node, onProblem } = this.#options;
+    const { queue, node } = this.#options;
     try {
       const run = await queue.find(id);
       const reason = run === null ? 'the run has expired' : this.whyNot(run);
       if (reason !== null) this.#waiting.turnAway(id, { status: '409 Conflict', reason });
       else if (run?.status === 'parked') await queue.wake(run.namespace, id, node);
     } catch (error) {
-      onProblem(id, `the run could not be resumed for a stream client: ${errorText(error)}`); // which waits until its time is up
+      this.#problem(id, `the run could not be resumed for a stream client: ${errorText(error)}`); // the client waits until its deadline
     }
   }
 

@@ -6,7 +6,7 @@ import { onTestFinished } from 'vitest';
 import { WebSocket } from 'ws';
 import { flagWords } from '../../src/cli/run/registry-flags.ts';
 import { loadHostConfig } from '../../src/config/host/host-config.ts';
-import { type SpearletOptions, startSpearlet } from '../../src/node/spearlet.ts';
+import { type SpearletOptions, startSpearlet } from '../../src/node/node.ts';
 import { hasEnded, type RunRecord, type RunStatus } from '../../src/server/records/run.ts';
 import { frame, frameData } from '../support/stream-client.ts';
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { AttemptOutcome } from '../../src/node/attempt.ts';
 import { Dispatcher, type DispatcherOptions } from '../../src/node/dispatcher.ts';
 import type { ParkedRun } from '../../src/node/parked-runs.ts';
-import type { AttemptOutcome } from '../../src/node/run-claim.ts';
 import type { Claim, NewRun } from '../../src/server/queue/run-queue.ts';
 import { newRun, success } from '../server/queue/queue-contract.ts';
 import { FakeRunQueue } from '../support/fake-run-queue.ts';
@@ -68,6 +68,7 @@ function start(queue: FakeRunQueue, more: Partial<DispatcherOptions> = {}) {
       logged.push([level, event, fields.message ?? fields.why ?? ''].join(' ').trim()),
     ...more,
   });
+  dispatcher.start();
   opened.push(dispatcher);
   const last = (id: string) => attempts.findLast(({ claim }) => claim.run.id === id) as FakeAttempt;
   return { dispatcher, attempts, parked, logged, last, ids: () => attempts.map(({ claim }) => claim.run.id) };

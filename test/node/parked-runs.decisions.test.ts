@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ApprovalClient, ApprovalConnection, type BoundRequest } from '../../src/agent/approvals/client.ts';
 import type { JsonObject } from '../../src/base/json.ts';
+import type { AttemptOutcome } from '../../src/node/attempt.ts';
 import { Dispatcher } from '../../src/node/dispatcher.ts';
 import { ParkedRuns } from '../../src/node/parked-runs.ts';
-import type { AttemptOutcome } from '../../src/node/run-claim.ts';
 import { LongWaits } from '../../src/run/long-waits.ts';
 import { FakeRemote } from '../agent/approvals/fake-remote.ts';
 import { askedCall, boundOf, type OpenedQueue, openQueue } from '../agent/approvals/open-queue.ts';
@@ -63,6 +63,7 @@ function startNode(queue: FakeRunQueue, registry: OpenedQueue, paid: string[]) {
     attempt: ({ run }, signal) => attempt(run.id, signal),
     onParked: (run, requests) => parked.parked(run, requests),
   });
+  dispatcher.start();
   return async () => {
     const drained = dispatcher.drain(0);
     await pass(10_000);

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import type { SpearletOptions } from '../../src/node/spearlet.ts';
+import type { SpearletOptions } from '../../src/node/node.ts';
 import type { RunRecord } from '../../src/server/records/run.ts';
 import { startTestSms, stopAll, temporaryDirectory } from '../registry/running-sms.ts';
 import { useNats } from '../support/engines/use-engine.ts';

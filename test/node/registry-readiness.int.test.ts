@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { SpearletOptions } from '../../src/node/spearlet.ts';
+import type { SpearletOptions } from '../../src/node/node.ts';
 import type { RunRecord } from '../../src/server/records/run.ts';
 import { startTestSms, stopAll, type TestSms, temporaryDirectory } from '../registry/running-sms.ts';
 import { eventually } from '../support/eventually.ts';

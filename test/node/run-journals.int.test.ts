@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { afterAll, expect, it } from 'vitest';
-import { endedEarlier } from '../../src/node/run-claim.ts';
+import { endedEarlier } from '../../src/node/attempt.ts';
 import { FileJournals } from '../../src/node/run-journals.ts';
 import { runGuest } from '../../src/run/run-guest.ts';
 import { Secret } from '../../src/server/secrets/secret.ts';

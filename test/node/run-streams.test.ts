@@ -20,7 +20,7 @@ async function refusal(who: Awaited<ReturnType<NodeAccess['identify']>>, find: R
     access: { identify: async () => who } as unknown as NodeAccess,
     origins: { scheme: 'http', hosts: [], origins: [] },
     callers: {} as CallerLimits,
-    onProblem: () => {},
+    log: () => {},
   });
   const request = { url: '/api/v1/executions/run-1/streams/ws', headers: { host: 'localhost' }, socket: {} };
   const socket = new PassThrough();

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
 import { flagWords } from '../../src/cli/run/registry-flags.ts';
 import { loadHostConfig } from '../../src/config/host/host-config.ts';
-import { type SpearletOptions, startSpearlet } from '../../src/node/spearlet.ts';
+import { type SpearletOptions, startSpearlet } from '../../src/node/node.ts';
 
 const fixture = (path: string) => fileURLToPath(new URL(`../../fixtures/${path}`, import.meta.url));
 

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { flagWords } from '../../src/cli/run/registry-flags.ts';
 import { loadHostConfig } from '../../src/config/host/host-config.ts';
-import { type SpearletOptions, startSpearlet } from '../../src/node/spearlet.ts';
+import { type SpearletOptions, startSpearlet } from '../../src/node/node.ts';
 import type { RunRecord } from '../../src/server/records/run.ts';
 import { onStop, temporaryDirectory } from '../registry/running-sms.ts';
 import { writeNodeFolder } from '../torture/node/node-life.ts';

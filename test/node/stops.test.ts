@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { AttemptOutcome } from '../../src/node/attempt.ts';
+import { type NodeContext, RunAttempts } from '../../src/node/attempt.ts';
 import { Dispatcher } from '../../src/node/dispatcher.ts';
 import { ParkedRuns } from '../../src/node/parked-runs.ts';
-import { RunAttempts, type RunAttemptsOptions } from '../../src/node/run-attempts.ts';
-import type { AttemptOutcome } from '../../src/node/run-claim.ts';
 import type { ParkedFor } from '../../src/server/queue/run-queue.ts';
 import { newRun } from '../server/queue/queue-contract.ts';
 import { FakeRunQueue } from '../support/fake-run-queue.ts';
@@ -45,6 +45,7 @@ async function start(fake: FakeStops, ...tasks: readonly string[]) {
     stops: fake.stops,
     log: () => {},
   });
+  dispatcher.start();
   opened.push({ close: () => dispatcher.drain(0) });
   await settled();
   return { queue, started, aborted };
@@ -197,13 +198,16 @@ describe('an attempt', () => {
     const [claim] = await queue.claim('n1', 'default', 1, 60_000, () => true);
     const withdrawn: string[] = [];
     const attempts = new RunAttempts({
-      queue,
+      engine: {
+        queue,
+        journals: { earlier: async () => null },
+        events: { begin: () => ({ emit: () => {}, end: () => {}, idle: () => {} }) },
+        sendEvents: null,
+      },
       stops: fake.stops,
-      journals: { earlier: async () => null },
-      events: { begin: () => ({ emit: () => {}, end: () => {}, idle: () => {} }) },
-      ...{ traces: null, sendEvents: null, log: () => {} },
-      withdraw: async (_: string, id: string) => void withdrawn.push(id),
-    } as unknown as RunAttemptsOptions);
+      parked: { left: async (_: string, id: string) => void withdrawn.push(id) },
+      ...{ traces: null, log: () => {} },
+    } as unknown as NodeContext);
     if (claim === undefined) throw new Error('nothing was claimed');
     return { outcome: await attempts.attempt(claim, new AbortController().signal), withdrawn };
   }

@@ -4,7 +4,7 @@ import { ConfigError } from '../../config/config-error.ts';
 import { defaultNodeDirectory } from '../../config/directories.ts';
 import { loadHostConfig } from '../../config/host/host-config.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
-import { type RunningSpearlet, startSpearlet, TasksRefused } from '../../node/spearlet.ts';
+import { type RunningSpearlet, startSpearlet, TasksRefused } from '../../node/node.ts';
 import { openServiceLog, type ServiceLog } from '../../server/log/service-log.ts';
 import type { Call, FlagValues } from '../command-table.ts';
 import { UsageError } from '../exit-codes.ts';

@@ -163,7 +163,7 @@ async function openNode(onProblem: OnProblem): Promise<StreamListener> {
     access: {} as NodeAccess,
     origins: { scheme: 'https', hosts: [], origins: [] },
     callers: new CallerLimits({ limits: httpLimits, onShed: () => {} }),
-    onProblem: (_run, text) => onProblem(text),
+    log: (_level, _event, fields) => onProblem(String(fields?.problem)),
   });
   const server = createServer(selfSigned());
   server.on('upgrade', (request, socket, head) => {

@@ -18,6 +18,7 @@ import type { ServiceLog } from '../server/log/service-log.ts';
 import { runRoutes } from '../server/routes/run-routes.ts';
 import type { Metrics } from '../server/telemetry/metrics.ts';
 import type { Telemetry } from '../server/telemetry/telemetry.ts';
+import { RunAttempts } from './attempt.ts';
 import { removeCopies } from './backup/node-backup.ts';
 import { refuseInterruptedRestore } from './backup/node-restore.ts';
 import { Dispatcher } from './dispatcher.ts';
@@ -31,9 +32,8 @@ import { NodeStops } from './node-stops.ts';
 import { openNodeTasks } from './node-tasks.ts';
 import { ParkedRuns } from './parked-runs.ts';
 import { RegistryReadiness } from './registry-readiness.ts';
-import { RunAttempts } from './run-attempts.ts';
 import { openRunEngine, Retention } from './run-engine.ts';
-import { tellOfRuns } from './run-reporter.ts';
+import { reportRuns } from './run-reporter.ts';
 import { RunStreams } from './run-streams.ts';
 import { RunTraces } from './run-traces.ts';
 import { TaskRuntimes } from './task-runtimes.ts';
@@ -65,125 +65,111 @@ export interface RunningSpearlet {
   close(): Promise<void>;
 }
 
-/** Answers that are on their way when the node ends have so long. */
+/** Time for responses in flight when the node shuts down. */
 const CLOSE_GRACE_MS = 2_000;
 
-/** No namespace has this name: beside it are those of the tasks. */
+/** State directory of servers that all tasks share. Not a valid namespace, so it cannot collide with one. */
 const SHARED_SERVERS = '@node';
 
-/** A task file is wrong, and that was not to be. */
+/** Task files are invalid, and `--strict` was given. */
 export class TasksRefused extends Error {}
 
-/** Opens the data, loads the tasks, and serves. @throws ConfigError, TasksRefused, Error */
+/**
+ * Opens the data, loads the tasks, and serves. This is the composition of a node: every service is created here, once, and
+ * closed in reverse order. Runs start last, after the listeners are open. A node that fails to start closes what it opened.
+ * @throws ConfigError, TasksRefused, Error
+ */
 export async function startSpearlet(options: SpearletOptions): Promise<RunningSpearlet> {
-  const closers: (() => unknown)[] = [];
-  try {
-    return await start(options, closers);
-  } catch (error) {
-    for (const close of closers.reverse()) await close();
-    throw error;
-  }
-}
-
-async function start(options: SpearletOptions, closers: (() => unknown)[]): Promise<RunningSpearlet> {
+  await using stack = new AsyncDisposableStack();
+  const closing = <T extends Closable | null>(service: T): T => stack.adopt(service, close);
   const { host, log, slots } = options;
-  const { name: node, pool, limits } = host.node;
+  const { name: node, pool, limits, streamModels } = host.node;
   const files = nodeFiles(options.data);
   const address = listenAddress(options.listen, host.node.tls !== null);
   const words = { cert: 'node.tls.cert', key: 'node.tls.key' };
-  const certificate = host.node.tls && new ServedCertificate(host.node.tls, log, words);
-  closers.push(() => certificate?.close());
-  const tls = certificate?.tls ?? null;
+  const certificate = closing(host.node.tls && new ServedCertificate(host.node.tls, log, words));
+  const scheme = certificate === null ? 'http' : 'https';
   const fewDescriptors = descriptorProblem(descriptorLimit(), slots);
   if (fewDescriptors !== null) log('warn', 'descriptors', { message: fewDescriptors });
   refuseInterruptedRestore(files);
   const engine = await openRunEngine({ host, files, queue: options.queue, log });
-  const { queue, journals, events } = engine;
-  closers.push(() => queue.close());
-  const registry = await openRegistry(options);
-  closers.push(() => registry?.close());
+  const { queue, journals } = engine;
+  closing(queue);
+  const registry = closing(await openRegistry(options));
   const platform = registry?.platform ?? null;
   const identities =
     platform && new RegistryIdentities(platform.identities, (message) => log('error', 'people_unknown', { message }));
   const access = new NodeAccess(options.data, host.node.submitters, identities);
   for (const file of access.created) log('info', 'token_created', { file });
   const componentCache = componentCacheDirectory(processEnvironment);
-  const admission = { backends: new Set(host.backends.keys()), componentCache, pool };
-  const firstTasksMs = host.mcp.firstSnapshotMs;
-  let dispatcher: Dispatcher | null = null;
-  const fill = () => dispatcher?.fill();
-  const tasks = await openNodeTasks({
-    files,
-    directory: options.taskDir,
-    platform,
-    firstTasksMs,
-    admission,
-    queue,
-    log,
-    onChange: fill,
-  });
-  closers.push(() => tasks.close());
+  const tasks = closing(
+    await openNodeTasks({
+      ...{ files, platform, queue, log, directory: options.taskDir, firstTasksMs: host.mcp.firstSnapshotMs },
+      admission: { backends: new Set(host.backends.keys()), componentCache, pool },
+    }),
+  );
   const readiness = new RegistryReadiness(registry, tasks);
   removeCopies(files);
   const problems = await tasks.load();
   if (options.strict && problems.length > 0) throw new TasksRefused('--strict rejects the files above');
 
-  const audit = await openAudit(host);
-  closers.push(() => audit?.close());
-  const facts = () => ({
-    queue: queue.facts(),
-    slots,
-    running: dispatcher?.running ?? 0,
-    starts: dispatcher?.starts ?? 0,
-    certificateExpiresAtMs: certificate?.expiresAtMs ?? null,
-  });
-  const metrics = new NodeMetrics(facts);
-  closers.push(() => metrics.close());
-  const approvals = openApprovals(options, registry);
-  closers.push(() => approvals?.close());
+  const audit = closing(await openAudit(host));
+  const metrics = closing(new NodeMetrics());
+  const approvals = closing(openApprovals(options, registry));
   const stops = new NodeStops(registry?.cache.stops ?? null, nodeId(node));
-  /** Of a shared queue another node may take what this one does not. */
-  const anywhere = new NodeStops(registry?.cache.stops ?? null, '');
-  const parked = new ParkedRuns({ queue, pool, approvals, stops, log });
-  closers.push(() => parked.close());
-  const servers = await openServers(options, registry, { stateDir: files.servers, metrics: metrics.guests });
-  closers.push(() => servers?.close());
-  const telemetry = await openTelemetryOf(options, metrics);
-  closers.push(() => telemetry?.close());
+  /** Stops that apply on every node: a shared queue accepts runs that this node may not start. */
+  const stopsOfAllNodes = new NodeStops(registry?.cache.stops ?? null, '');
+  const parked = closing(new ParkedRuns({ queue, pool, approvals, stops, log }));
+  const servers = closing(await openServers(options, registry, { stateDir: files.servers, metrics: metrics.guests }));
+  const telemetry = closing(await openTelemetryOf(options, metrics));
   const tracer = telemetry?.tracer ?? null;
-  const traces = tracer && new RunTraces(tracer);
-  const runtimes = new TaskRuntimes({
-    ...{ host, modules: tasks, servers, stateDir: files.servers, audit, metrics: metrics.guests, node, approvals, log },
-  });
-  closers.push(() => runtimes.close());
-  const threads = new GuestThreads({ namespaceThreads: limits.namespace_threads });
-  closers.push(() => threads.close());
-  const origins = {
-    scheme: tls === null ? ('http' as const) : ('https' as const),
-    hosts: [address.host, ...host.node.allowedHosts],
-    origins: [],
-  };
+  const runtimes = closing(
+    new TaskRuntimes({
+      ...{
+        host,
+        modules: tasks,
+        servers,
+        stateDir: files.servers,
+        audit,
+        metrics: metrics.guests,
+        node,
+        approvals,
+        log,
+      },
+    }),
+  );
+  const threads = closing(new GuestThreads({ namespaceThreads: limits.namespace_threads }));
+  const origins = { scheme, hosts: [address.host, ...host.node.allowedHosts], origins: [] } as const;
   const shed = (reason: string) => metrics.shed.add(1, { reason });
   const callers = new CallerLimits({ limits, onShed: shed });
-  const { max_connections: max, max_connections_per_peer: maxPerPeer } = limits;
-  const streams = new RunStreams({
-    ...{ queue, node, access, origins, callers },
-    onProblem: (run, problem) => log('warn', 'stream', { run, problem }),
-  });
+  const streams = new RunStreams({ queue, node, access, origins, callers, log });
   const attempts = new RunAttempts({
-    ...{ queue, tasks, runtimes, journals, events, metrics: metrics.guests, componentCache, threads, log },
-    notYet: (task) => readiness.blocks(task),
-    streamModels: host.node.streamModels,
+    ...{ limits, streamModels, componentCache, engine, tasks, readiness, runtimes, metrics: metrics.guests },
+    ...{ traces: tracer && new RunTraces(tracer), threads, streams, approvals, parked, stops, log },
     budgets: new TokenBudgets(queue, host.node.budgets),
-    sendEvents: engine.sendEvents,
-    ...{ streams, traces },
-    approve: approvals === null ? null : 'sms',
-    parkAfterMs: limits.park_after_ms,
-    withdraw: (namespace, id) => parked.left(namespace, id),
-    stops,
   });
+  const reporter = closing(reportRuns(registry, { queue, tasks: tasks.store, journals, node, log }));
+  const dispatcher = new Dispatcher({
+    ...{ queue, node, pool, slots, stops, log },
+    drainMs: limits.drain_ms,
+    runsPerCaller: limits.runs_per_caller,
+    leaseMs: limits.lease_ms,
+    concurrency: (namespace, name) =>
+      readiness.mayStart({ namespace, name }) ? (tasks.store.find({ namespace, name })?.live.concurrency ?? slots) : 0,
+    attempt: (claim, signal) => {
+      reporter?.add(claim.run);
+      return attempts.attempt(claim, signal);
+    },
+    onParked: (run, requests) => parked.parked(run, requests),
+  });
+  metrics.observe(() => ({
+    queue: queue.facts(),
+    slots,
+    running: dispatcher.running,
+    starts: dispatcher.starts,
+    certificateExpiresAtMs: certificate?.expiresAtMs ?? null,
+  }));
 
-  let draining = false;
   const shutdown = new AbortController();
   const trail = audit?.forService() ?? noTrail;
   const routes = [
@@ -191,9 +177,9 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
       backends: () => ({ runs: queue, journals, events: engine.allEvents }),
       tasks: readiness,
       withdraw: (_, namespace, id) => parked.left(namespace, id),
-      isEnding: () => draining,
+      isEnding: () => dispatcher.isDraining,
       trail,
-      stops: async () => (queue.isShared ? anywhere : stops),
+      stops: async () => (queue.isShared ? stopsOfAllNodes : stops),
       ...{ tracer, log },
     }),
     backupRoute(engine.backup && { files, runs: { backup: engine.backup }, tasks: tasks.store }, trail, log),
@@ -201,10 +187,13 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
     ...nodeTaskRoutes(tasks.requests, tasks.elsewhere),
   ];
   const notReady = () =>
-    draining ? 'the node is shutting down' : (queue.problem() ?? dispatcher?.problem() ?? readiness.problem());
+    dispatcher.isDraining
+      ? 'the node is shutting down'
+      : (queue.problem() ?? dispatcher.problem() ?? readiness.problem());
+  const { max_connections: max, max_connections_per_peer: maxPerPeer } = limits;
   const listeners = await openNodeListeners(
     address,
-    certificate?.tls ?? null, // it may have been renewed since the start
+    certificate?.tls ?? null,
     files,
     { max, maxPerPeer, gate: null, onRefused: () => shed('connections') },
     nodeListener({
@@ -215,36 +204,22 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
     (req, socket, head) => streams.upgrade(req, socket, head),
   );
   if (certificate !== null) certificate.onRenewed = (renewed) => listeners.useTls(renewed);
-  const told = tellOfRuns(registry, { queue, tasks: tasks.store, journals, node, log });
-  closers.push(() => told?.close());
   const retention = new Retention(queue, journals, limits.retention_hours, log);
-  dispatcher = new Dispatcher({
-    ...{ queue, node, pool, slots, stops, log },
-    drainMs: limits.drain_ms,
-    runsPerCaller: limits.runs_per_caller,
-    leaseMs: limits.lease_ms,
-    concurrency: (namespace, name) =>
-      readiness.mayStart({ namespace, name }) ? (tasks.store.find({ namespace, name })?.live.concurrency ?? slots) : 0,
-    attempt: (claim, signal) => {
-      told?.begun(claim.run);
-      return attempts.attempt(claim, signal);
-    },
-    onParked: (run, requests) => parked.parked(run, requests),
-  });
+  dispatcher.start();
+  // Runs whose task or tools were unknown may start now.
+  tasks.onChange(() => dispatcher.fill());
+  registry?.cache.onPolicyChange(() => dispatcher.fill());
 
-  // Runs whose tools were unknown may start with the first snapshot.
-  registry?.cache.onPolicyChange(fill);
-
-  const close = async () => {
-    draining = true;
-    await dispatcher?.drain(limits.drain_ms);
+  const services = stack.move();
+  const shutDown = async () => {
+    await dispatcher.drain(limits.drain_ms);
     shutdown.abort();
     streams.close();
     await listeners.close(CLOSE_GRACE_MS);
     await retention.close();
-    for (const closer of closers.reverse()) await closer();
+    await services.disposeAsync();
   };
-  let closing: Promise<void> | null = null;
+  let closed: Promise<void> | null = null;
   return {
     url: listeners.url,
     files,
@@ -255,11 +230,17 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
       await registry?.reload?.();
     },
     close() {
-      closing ??= close();
-      return closing;
+      closed ??= shutDown();
+      return closed;
     },
   };
 }
+
+interface Closable {
+  close(): unknown;
+}
+
+const close = async (service: Closable | null): Promise<void> => void (await service?.close());
 
 function listenAddress(text: string, hasTls: boolean) {
   const address = parseListenAddress(text);

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { type AttemptOptions, attemptRun, type StopReason } from '../../src/node/run-claim.ts';
+import { type GuestAttempt, type NodeContext, runAttempt, type StopReason } from '../../src/node/attempt.ts';
 import type { EarlierAttempt } from '../../src/node/run-journals.ts';
 import { runGuest } from '../../src/run/run-guest.ts';
 import { JournalError } from '../../src/runtime/durable/journal-error.ts';
@@ -49,29 +49,28 @@ async function attempt(
   const stop = new AbortController();
   if (reason !== null) stop.abort(reason);
   const events: (readonly [string, unknown])[] = [];
-  const outcome = await attemptRun(
-    {
-      claim: { run: { id: 'r1', submitted_by: 'ann', ...run }, attempt: number },
-      runtime: {
-        task: { namespace: 'default', name: 'hello', args: ['x'], env: {}, isolation: 'shared' },
-        noServers: null,
-      },
-      input: Buffer.from('input'),
+  const node = {
+    engine: {
       journals: {
         option: (_claim: unknown, mode: string) => ({ file: 'r1.jsonl', mode }),
         earlier: async () => earlier,
       },
-      events: { emit: (event: string, data: unknown) => events.push([event, data]) },
-      budgets: { forRun: () => null },
-      approve: null,
-      parkAfterMs: 1_000,
-      signal: stop.signal,
-      ...{ streamModels: false, threads: 'threads', tracing: null },
-      marks: { onWaiting: () => {}, degraded },
-      onNotice: () => {},
-    } as unknown as AttemptOptions,
-    earlier,
-  );
+    },
+    budgets: { forRun: () => null },
+    limits: { park_after_ms: 1_000 },
+    ...{ approvals: null, streamModels: false, threads: 'threads', log: () => {} },
+  } as unknown as NodeContext;
+  const outcome = await runAttempt(node, {
+    claim: { run: { id: 'r1', submitted_by: 'ann', ...run }, attempt: number },
+    runtime: {
+      task: { namespace: 'default', name: 'hello', args: ['x'], env: {}, isolation: 'shared' },
+      noServers: null,
+    },
+    input: Buffer.from('input'),
+    events: { emit: (event: string, data: unknown) => events.push([event, data]) },
+    marks: { onWaiting: () => {}, degraded },
+    ...{ earlier, tracing: null, signal: stop.signal },
+  } as unknown as GuestAttempt);
   return { outcome, seen, events };
 }
 

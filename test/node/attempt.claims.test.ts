@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { RunAttempts, type RunAttemptsOptions } from '../../src/node/run-attempts.ts';
+import { type NodeContext, RunAttempts } from '../../src/node/attempt.ts';
 import type { EarlierAttempt } from '../../src/node/run-journals.ts';
 import { JournalError } from '../../src/runtime/durable/journal-error.ts';
 import { AllRunEvents, activationOf, type RunEvent } from '../../src/server/queue/run-events.ts';
@@ -32,24 +32,26 @@ async function attempts(given: Given = {}) {
   const sent: RunEvent[] = [];
   let isSenderClosed = false;
   const all = new RunAttempts({
-    events,
-    queue,
-    journals: { earlier: () => (earlier instanceof Error ? Promise.reject(earlier) : Promise.resolve(earlier)) },
+    engine: {
+      ...{ events, queue },
+      journals: { earlier: () => (earlier instanceof Error ? Promise.reject(earlier) : Promise.resolve(earlier)) },
+      sendEvents: () => ({
+        add: (event: RunEvent) => void sent.push(event),
+        close: async () => {
+          isSenderClosed = true;
+        },
+      }),
+    },
+    stops: { of: () => null },
     tasks: {
       revision: () => (revision instanceof Error ? Promise.reject(revision) : Promise.resolve(revision)),
       notLoaded: () => notLoaded,
     },
-    notYet: () => notYet,
-    sendEvents: () => ({
-      add: (event: RunEvent) => void sent.push(event),
-      close: async () => {
-        isSenderClosed = true;
-      },
-    }),
+    readiness: { blocks: () => notYet },
     streams: { listen: () => ({ close: async () => {} }) },
     runtimes: { using: () => Promise.reject(new Error('a guest was started')) },
     traces: null,
-  } as unknown as RunAttemptsOptions);
+  } as unknown as NodeContext);
   const make = (more: Partial<Claim> = {}) => all.attempt({ ...claim, ...more }, new AbortController().signal);
   const statuses = () => sent.map(({ data }) => (JSON.parse(data) as { status: string }).status);
   return { make, claim, sent, statuses, events, isSenderClosed: () => isSenderClosed };
