@@ -9,12 +9,12 @@ import type { Secret } from '../server/secrets/secret.ts';
 import type { Timeline } from '../server/timeline/timeline-entry.ts';
 import { type EarlierAttempt, earlierOf, type RunJournals, shownTimeline } from './run-journals.ts';
 
-/** Journals that every node of a cluster can go on with. */
+/** Journals in NATS: any node of the cluster can resume a run from them. */
 export class ClusterJournals implements RunJournals {
   readonly #queue: NatsQueue;
   readonly #journals: NatsJournals;
   readonly #key: Secret | null;
-  /** What was read for a claim, until its guest begins. */
+  /** Journals read for a claim, until its guest starts. */
   readonly #read = new WeakMap<Claim, Uint8Array>();
 
   constructor(queue: NatsQueue, key: Secret | null) {
@@ -34,7 +34,7 @@ export class ClusterJournals implements RunJournals {
   async earlier(claim: Claim): Promise<EarlierAttempt | null> {
     const { namespace, id } = claim.run;
     const owned = this.#queue.owned(claim);
-    // What its guest did here before stands there then.
+    // Appends of an earlier guest on this node must be visible.
     await owned?.settled();
     const bytes = owned?.hasBlocks === false ? null : await this.#journals.read(namespace, id);
     if (bytes === null) return null;
@@ -54,7 +54,7 @@ export class ClusterJournals implements RunJournals {
     return this.#journals.remove(namespace, run);
   }
 
-  /** `bytes`: what was read before. */
+  /** `bytes`: the journal as read before. */
   #place(claim: Claim, bytes: Uint8Array | null): JournalStorage {
     return {
       bytes,

@@ -3,9 +3,9 @@ import { errorText } from '../base/error-text.ts';
 import { exhaustedResource, systemErrorOf } from '../base/system-error.ts';
 import { JournalError } from '../runtime/durable/journal-error.ts';
 
-/** A file that cannot be read or written this many times, since the node started, will not recover by itself. */
+/** A file with this many I/O errors since the start of the node is regarded as broken. */
 const MAX_IO_ERRORS = 3;
-/** Files whose errors are counted; beyond that the oldest count is dropped. */
+/** Maximum of counted files; the oldest count is evicted. */
 const MAX_FILES = 1_000;
 const EIO = 'EIO';
 
@@ -22,7 +22,7 @@ export interface HostRetry {
 /** System error that ended an attempt. */
 export interface HostFault {
   readonly code: string | null;
-  /** The file that it is about; null: none. */
+  /** Null: not about a file. */
   readonly file: string | null;
   readonly message: string;
 }
@@ -62,9 +62,9 @@ export class FailedFiles {
 export const failedFileText = (file: string, message: string): string =>
   `${file}: input/output error (EIO) ${MAX_IO_ERRORS} times: check the disk; the last error: ${message}`;
 
-/** Of a run with a dedicated thread: 5 of the thread, journal and its lock, a connection to the model. */
+/** Descriptors of a run with a dedicated thread: 5 of the thread, journal and its lock, a connection to the model. */
 const PER_SLOT = 8;
-/** Of the node beside its runs: connections of clients, files, the registry, MCP servers. */
+/** Descriptors of the node itself: connections of clients, files, the registry, MCP servers. */
 const OF_NODE = 256;
 
 /** Limit of open file descriptors of this process (RLIMIT_NOFILE; Node raises its soft limit to the hard one); null: unknown. */

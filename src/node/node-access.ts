@@ -15,7 +15,7 @@ import { ALL_NAMESPACES, type Identity, type Role } from '../server/records/perm
 /** `unknown`: no token, or one that no user has. Otherwise why a token of the registry cannot be looked up. */
 export type NodeStranger = 'unknown' | NoIdentity;
 
-interface Known {
+interface TokenFile {
   readonly identity: Identity;
   readonly file: string;
   digests: readonly Buffer[];
@@ -24,12 +24,12 @@ interface Known {
 const bearer = /^bearer +([^\s]+) *$/i;
 
 /**
- * Who may call a node: whoever has a token of its own, and, where it has a registry, the people of that. Its own tokens
- * are files for their owner alone, made at the first start; a line each, all of them valid. With a registry there is the
- * admin's alone.
+ * Identifies callers of a node, by a token of the node or, with a registry, of a user of the registry. Tokens of the node
+ * are in files that only their owner can read, created at the first start; each line is a valid token. With a registry the
+ * node has the admin token only.
  */
 export class NodeAccess {
-  readonly #known: readonly Known[];
+  readonly #known: readonly TokenFile[];
   readonly #registry: RegistryIdentities | null;
   readonly created: readonly string[];
 
@@ -47,18 +47,18 @@ export class NodeAccess {
     this.reload();
   }
 
-  /** Reads the files again. @throws if one cannot be used; then all stays as it was */
+  /** Reloads the files. @throws if one is invalid; then nothing changes */
   reload(): void {
     const read = this.#known.map(({ file }) => readTokenFile(file).map(digest));
     for (const [index, known] of this.#known.entries()) known.digests = read[index] ?? [];
   }
 
-  /** `peer`: the address that the token came from. Never rejects. */
+  /** `peer`: address of the caller. Never rejects. */
   async identify(authorization: string | undefined, peer: string): Promise<Identity | NodeStranger> {
     const token = bearer.exec(authorization ?? '')?.[1];
     if (token === undefined) return 'unknown';
     const given = digest(token);
-    // All are compared, whatever the first one says: the time taken tells nothing.
+    // All tokens are compared, so that the time taken reveals nothing.
     const matches = this.#known.filter(({ digests }) =>
       digests.reduce((found, known) => timingSafeEqual(given, known) || found, false),
     );
@@ -68,8 +68,8 @@ export class NodeAccess {
   }
 
   /**
-   * Calls back once when the token is no longer what it was. A registry that does not answer ends nothing that was begun.
-   * The returned function ends the looking.
+   * Calls `ended` once when the token was revoked or its identity changed. An unreachable registry does not end running
+   * requests. Returns a function that stops the check.
    */
   whileValid(authorization: string | undefined, peer: string, identity: Identity, ended: () => void): () => void {
     const look = async () => {
@@ -100,13 +100,13 @@ function own(name: string, role: Role, namespace: string): Identity {
 
 const digest = (text: string) => createHash('sha256').update(text).digest();
 
-/** How long an answer of the registry holds: a token that was revoked is refused after this time at the latest. */
+/** Cache time of a valid token, and thus the maximum delay of a revocation. */
 export const IDENTITY_CACHE_MS = 5_000;
-/** Somebody may have made the token since. */
+/** Short, because the token may be created in the meantime. */
 const UNKNOWN_CACHE_MS = 1_000;
 const ANSWER_MS = 3_000;
 const MAX_KNOWN = 10_000;
-/** How long a caller that was valid keeps a reserved slot for its next lookup. */
+/** How long a caller that was valid retains a reserved slot for its next lookup. */
 const RECENTLY_MS = 10 * 60_000;
 /** Lookups in flight: of tokens that were not valid recently, and of those that were. */
 const MAX_ASKING = 64;
@@ -132,7 +132,7 @@ interface Answer {
 export class RegistryIdentities {
   readonly #port: IdentityPort;
   readonly #onFailure: (why: string) => void;
-  /** Apart, so that nobody who tries out tokens drives out those who have one. The oldest answers come first. */
+  /** Separate maps, so that guessed tokens do not evict valid ones. Oldest answers come first. */
   readonly #known = new Map<string, Answer>();
   readonly #unknown = new Map<string, Answer>();
   readonly #asking = new Map<string, Promise<Identity | null | 'unavailable'>>();

@@ -4,7 +4,7 @@ import type { StopRecord } from '../server/records/stop.ts';
 
 const none: ActiveStops = new Map();
 
-/** The active stops of the registry as they concern the runs of one node. A node without a registry has none. */
+/** The active stops of the registry that apply to the runs of one node. A node without a registry has none. */
 export class NodeStops {
   readonly #cache: Pick<KindCache<StopRecord>, 'snapshot' | 'onChange'> | null;
   readonly #nodeId: string;
@@ -18,13 +18,13 @@ export class NodeStops {
     return this.#cache?.snapshot()?.records ?? none;
   }
 
-  /** The strongest stop that applies to a run here; null: none does. */
+  /** The strongest stop that applies to the run; null: none. */
   of(run: StoppableRun): StopRecord | null {
     const { active } = this;
     return active.size === 0 ? null : stopOfRun(active, run, this.#nodeId);
   }
 
-  /** Whether no run may start here, whatever its task is. Runs that are to be cancelled have to be claimed for it. */
+  /** Whether no run may be claimed. A cancelling stop needs claims, because its runs are claimed to end. */
   get isHeld(): boolean {
     const stops = [...this.active.values()];
     const holds = (stop: StopRecord) => stop.scope === 'all' || appliesToNode(stop, this.#nodeId);
@@ -35,13 +35,13 @@ export class NodeStops {
     return [...this.active.values()].some(({ effect }) => effect === 'cancel');
   }
 
-  /** Whether the stop was lifted; false as long as the node does not know the stops. */
+  /** Whether the stop was lifted; false until the node has the stops. */
   isLifted(id: string): boolean {
     const snapshot = this.#cache?.snapshot() ?? null;
     return this.#cache === null || (snapshot !== null && !snapshot.records.has(id));
   }
 
-  /** Called after every change. Returns the way to stop it. */
+  /** Notifies after every change. Returns a function that unsubscribes. */
   onChange(listener: () => void): () => void {
     return this.#cache?.onChange(listener) ?? (() => {});
   }

@@ -23,31 +23,31 @@ import { TaskStore } from './task-store.ts';
 
 export interface NodeTasksOptions {
   readonly files: NodeFiles;
-  /** A directory of task files; null: there is none. */
+  /** Directory of task files; null: none. */
   readonly directory: string | null;
-  /** The registry of this node; null: it has none. Its tasks are those of the node where no directory is given. */
+  /** The registry of this node, which provides the tasks if there is no directory; null: none. */
   readonly platform: SmsPlatform | null;
-  /** How long to wait for the first tasks of a registry. */
+  /** Deadline for the first list of tasks. */
   readonly firstTasksMs: number;
   readonly admission: Admission;
   readonly queue: Pick<RunQueue, 'list'>;
   readonly log: ServiceLog;
 }
 
-/** The tasks of a node: of a directory and of what is applied here, or of its registry alone. */
+/** The tasks of a node: from a directory and the API, or from its registry only. */
 export interface NodeTasks {
   readonly store: TaskStore;
   readonly requests: TaskRequests;
-  /** Where they are changed instead; null: here. */
+  /** Message that says where tasks are changed instead; null: on this node. */
   readonly elsewhere: string | null;
-  /** What a run was submitted with; null: nobody has it any more. */
+  /** The revision of a run; null: no longer stored anywhere. */
   revision(named: NamedTask, revision: number): Promise<TaskRevision | null>;
   module(sha256: string): Promise<Uint8Array>;
   /** Why a task of the registry may be unknown here; null: the list of tasks is complete. */
   notLoaded(): string | null;
   /** Notifies after the registry changed the tasks. */
   onChange(listener: () => void): void;
-  /** Reads the directory again, where there is one: what is wrong with its files. */
+  /** Reloads the directory, if there is one, and returns the problems of its files. */
   load(): Promise<readonly string[]>;
   close(): Promise<void>;
 }
@@ -61,7 +61,7 @@ export async function openNodeTasks(options: NodeTasksOptions): Promise<NodeTask
     const blobs = new Blobs(files.blobs);
     const requests = new TaskRequests({ tasks: store, blobs, admission });
     if (platform !== null && directory === null) return await ofRegistry(options, platform, { store, blobs, requests });
-    // One load at a time: the last one has the last word.
+    // One load at a time, in order.
     let loading: Promise<readonly string[]> = Promise.resolve([]);
     const load = async () => {
       if (directory === null) return [];
@@ -157,12 +157,16 @@ export interface FollowedTasksOptions {
 const MODULE_MS = 120_000;
 const PREFETCH_RETRY_MS = 5_000;
 const FETCH_BACKOFF: Backoff = { firstMs: 200, maxMs: 10_000 };
-/** After so many a run goes back to the line. */
+/** Then the run returns to the queue. */
 const FETCH_TRIES = 12;
 
 /**
- * Keeps the tasks of a node in line with those of a registry. What it has is in files of its own, so that a node starts
- * and goes on while the registry is away. A run gets a module that is not here yet when it begins.
+ * Follows the tasks of a registry. The node stores them, so it starts and runs tasks while the registry is unreachable.
+ * Modules of live revisions are prefetched; a run fetches a missing module at its start.
+ *
+ * - Changes are applied one after the other, in the order of the registry.
+ * - A live revision that this node cannot run removes the task: an outdated revision must not run instead.
+ * - A revision number that exists here with other content is replaced only if no unfinished run uses it.
  */
 export class FollowedTasks {
   readonly #options: FollowedTasksOptions;
@@ -170,7 +174,7 @@ export class FollowedTasks {
   readonly #ended = new AbortController();
   readonly #changes = new Listeners<void>();
   readonly #fetching = new Map<string, Promise<Uint8Array>>();
-  #taking: Promise<void> = Promise.resolve();
+  #applying: Promise<void> = Promise.resolve();
   #isFirst = true;
   #isLoaded = false;
 
@@ -178,8 +182,8 @@ export class FollowedTasks {
     this.#options = options;
     this.#cache = new KindCache({ kind: taskKind, source: options.port });
     this.#cache.onChange((change) => {
-      this.#taking = this.#taking
-        .then(() => this.#take(change))
+      this.#applying = this.#applying
+        .then(() => this.#apply(change))
         .then(() => {
           this.#isLoaded = true;
           this.#changes.tell();
@@ -196,26 +200,26 @@ export class FollowedTasks {
     return this.#changes.add(listener);
   }
 
-  /** Waits for the first list, and no longer than this. False: the tasks are those that were known before. */
+  /** Waits for the first list. False: it did not arrive in time, and the stored tasks are used. */
   async open(deadlineMs: number): Promise<boolean> {
     this.#cache.start();
     const isThere = await this.#cache.ready(deadlineMs);
-    await this.#taking;
+    await this.#applying;
     void this.#prefetch();
     return isThere;
   }
 
-  /** Whether the node has the list of tasks that the registry has sent since the node started. */
+  /** Whether the registry has sent its list since the node started. */
   get isLoaded(): boolean {
     return this.#isLoaded;
   }
 
-  /** Why they are not followed; null: they are, or nothing was heard yet. */
+  /** Last error of the connection; null: none. */
   get problem(): string | null {
     return this.#cache.status().lastError;
   }
 
-  /** The bytes of a module, from here or from the registry. */
+  /** The bytes of a module, stored or fetched from the registry. */
   async module(sha256: string): Promise<Uint8Array> {
     if (this.#options.blobs.has(sha256)) return this.#options.blobs.read(sha256);
     for (let tries = 1; ; tries++) {
@@ -228,7 +232,7 @@ export class FollowedTasks {
     }
   }
 
-  /** A revision that some run has; null: neither this node nor the registry has it. */
+  /** Null: neither this node nor the registry has the revision. */
   async revision(named: NamedTask, revision: number): Promise<TaskRevision | null> {
     const known = this.#options.store.revision(named, revision);
     if (known !== null) return known;
@@ -240,11 +244,11 @@ export class FollowedTasks {
   async close(): Promise<void> {
     this.#ended.abort();
     await this.#cache.close();
-    await this.#taking;
+    await this.#applying;
     await Promise.allSettled(this.#fetching.values());
   }
 
-  async #take({ snapshot, upserted, deleted }: RegistryChange<TaskRecord>): Promise<void> {
+  async #apply({ snapshot, upserted, deleted }: RegistryChange<TaskRecord>): Promise<void> {
     const { store, log } = this.#options;
     try {
       const unknown = this.#isFirst
@@ -266,7 +270,7 @@ export class FollowedTasks {
     }
   }
 
-  /** What this node cannot run it does not offer, and least of all what the task was before. */
+  /** Makes the revision live, or removes the task if this node cannot run it. */
   async #adopt(record: TaskRecord, live: TaskRevision): Promise<void> {
     const { store, admission, isPinned, log } = this.#options;
     const refused = placementProblem(live, admission);
@@ -297,7 +301,7 @@ export class FollowedTasks {
     this.#options.log('info', 'task', { task: id, outcome: 'removed' });
   }
 
-  /** Modules of what is live, before the first run asks for them. */
+  /** Fetches the modules of live revisions before the first run needs them. */
   async #prefetch(): Promise<void> {
     const { store, blobs, log } = this.#options;
     const { signal } = this.#ended;

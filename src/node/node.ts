@@ -41,14 +41,14 @@ import { TokenBudgets } from './token-budgets.ts';
 
 export interface SpearletOptions {
   readonly host: CompiledHostConfig;
-  /** Absolute. */
+  /** Absolute path of the data directory. */
   readonly data: string;
   readonly listen: string;
   readonly slots: number;
-  /** `nats://…` of a cluster's queue; null: this node has its own. */
+  /** `nats://…` of the queue of a cluster; null: an embedded queue. */
   readonly queue: string | null;
   readonly taskDir: string | null;
-  /** Whether a task file that is wrong keeps the node from starting. */
+  /** Whether an invalid task file prevents the start. */
   readonly strict: boolean;
   readonly registry: Pick<RegistryOptions, 'directory' | 'sms'>;
   readonly words: RegistryWords;
@@ -56,12 +56,12 @@ export interface SpearletOptions {
 }
 
 export interface RunningSpearlet {
-  /** With scheme. */
+  /** Base URL of the API. */
   readonly url: string;
   readonly files: ReturnType<typeof nodeFiles>;
-  /** Reads tokens, tasks and records of MCP servers again. */
+  /** Reloads tokens, certificate, tasks and records of MCP servers. */
   reload(): Promise<void>;
-  /** Takes no more runs, gives those that run some time, and ends. */
+  /** Drains the node and closes it. */
   close(): Promise<void>;
 }
 
@@ -251,14 +251,14 @@ function listenAddress(text: string, hasTls: boolean) {
   );
 }
 
-/** Null: no records were given; tasks that have MCP on get none. */
+/** Null: no registry is configured; tasks with MCP get no servers. */
 async function openRegistry({ host, registry, words, log }: SpearletOptions): Promise<RunRegistry | null> {
   if (registry.directory === undefined && registry.sms === undefined) return null;
   const say = (message: string) => log('warn', 'registry', { message });
   return openRunRegistry({ ...nodeOptions(host), ...registry, required: false }, { words, say, profiles: true });
 }
 
-/** One pool for all tasks: who shares which connection is the records' to say. */
+/** One connection pool for all tasks; the records decide which connections are shared. */
 async function openServers(
   { host }: SpearletOptions,
   registry: RunRegistry | null,
@@ -270,7 +270,7 @@ async function openServers(
   return RegistryServers.open({ ...nodeOptions(host), ...ofNode, metrics }, registry, name);
 }
 
-/** Loaded only where somebody collects traces or metrics. */
+/** Loaded only if traces or metrics are exported. */
 async function openTelemetryOf({ host, log }: SpearletOptions, metrics: NodeMetrics): Promise<Telemetry | null> {
   if (host.telemetry === null) return null;
   const { openTelemetry } = await import('../server/telemetry/telemetry.ts');
@@ -279,7 +279,7 @@ async function openTelemetryOf({ host, log }: SpearletOptions, metrics: NodeMetr
   return telemetry;
 }
 
-/** Null: nobody decides. @throws ConfigError where people are to, and there are none */
+/** Null: calls that need an approval are denied. @throws ConfigError if approvals are required and no registry is configured */
 function openApprovals({ host, words, log }: SpearletOptions, registry: RunRegistry | null): ApprovalConnection | null {
   const { approve, name } = host.node;
   const people = registry?.approvals ?? null;

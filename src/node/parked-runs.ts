@@ -8,7 +8,7 @@ import { type NodeStops, noStops } from './node-stops.ts';
 export interface ParkedRunsOptions {
   readonly queue: RunQueue;
   readonly pool: string;
-  /** Null: there is nobody to decide, and whoever waits for somebody is told so. */
+  /** Null: approvals are denied. */
   readonly approvals: ApprovalConnection | null;
   /** Stops of the registry. @default none */
   readonly stops?: NodeStops;
@@ -22,26 +22,29 @@ export interface ParkedRun {
   readonly until: ParkedFor;
 }
 
-/** All parked runs are looked at so often, whatever was heard of them meanwhile. */
+/** Interval of the scan of all parked runs, which finds missed notifications. */
 const SCAN_MS = 10 * 60_000;
-/** Where looking or waking failed. */
+/** Pause before a scan after a failure. */
 const SCAN_AGAIN_MS = 5_000;
 const PAGE = 500;
-/** What a registry is asked about at once. */
+/** Maximum of requests per query to the registry. */
 const MAX_IDS = 1_000;
-/** Times that are kept: those that come before the next look, as far as there is room. */
+/** Maximum of wake times in memory; later ones are found by the next scan. */
 const MAX_TIMES = 20_000;
-/** A timer is set anew at the latest then: the clock on the wall may be set. */
+/** Timers are renewed at least this often, because the wall clock may be set. */
 const LONGEST_TIMER_MS = 30_000;
-/** Runs that are parked at the same moment are asked about together. */
-const GATHER_MS = 20;
-const ASK_MS = 10_000;
+/** Runs parked within this time are checked in one query. */
+const BATCH_MS = 20;
+const QUERY_TIMEOUT_MS = 10_000;
 const WITHDRAW_MS = 5_000;
 
 /**
- * Watches on behalf of the parked runs of a pool, and wakes each when what it waits for is there. One watch of decisions
- * serves all of them; what it may have missed is asked for in pages. Nothing is held for a run but, shortly before, its
- * time.
+ * Wakes the parked runs of a pool: when a request was decided, a timer is due, or a stop was lifted or cancels the run.
+ *
+ * - One watch of decisions serves all runs. A scan in pages at the start, after each reconnect of the watch and every ten
+ *   minutes finds what the watch missed.
+ * - Memory is bounded: only wake times before the next scan are held, at most MAX_TIMES of them.
+ * - Scans and queries run one after the other; due timers wake runs concurrently with a scan.
  */
 export class ParkedRuns {
   readonly #options: ParkedRunsOptions;
@@ -51,8 +54,8 @@ export class ParkedRuns {
   #timer: NodeJS.Timeout | undefined;
   #scanTimer: NodeJS.Timeout | undefined;
   #gathering: NodeJS.Timeout | undefined;
-  #asked: { readonly run: ParkedRun; readonly requests: readonly string[] }[] = [];
-  /** One thing after the other. */
+  #unchecked: { readonly run: ParkedRun; readonly requests: readonly string[] }[] = [];
+  /** Serializes scans and queries. */
   #work: Promise<void> = Promise.resolve();
   #isScanDue = false;
   #isClosed = false;
@@ -70,24 +73,24 @@ export class ParkedRuns {
     this.#scan();
   }
 
-  /** A run was parked just now; `requests`: all that it has asked people. */
+  /** Takes over a run that was just parked; `requests`: its approval requests. */
   parked(run: ParkedRun, requests: readonly string[]): void {
     const { until } = run;
     if (until.kind === 'time') this.#expect(run.namespace, run.id, until.atMs);
     // The stop may have been lifted, or another one cancels, while the run was being parked.
     if (until.kind === 'stop' || this.#stops.hasCancel) this.#do(() => this.#wakeUnstopped(run));
     if (requests.length === 0) return;
-    // What was decided while it was being parked was told when nobody listened.
-    this.#asked.push({ run, requests });
+    // A request may have been decided while the run was being parked.
+    this.#unchecked.push({ run, requests });
     this.#gathering ??= setTimeout(() => {
       this.#gathering = undefined;
-      const asked = this.#asked;
-      this.#asked = [];
+      const asked = this.#unchecked;
+      this.#unchecked = [];
       this.#do(() => this.#wakeDecided(asked));
-    }, GATHER_MS);
+    }, BATCH_MS);
   }
 
-  /** The run has ended, and wants no answers any more. */
+  /** Withdraws the requests of a run that was cancelled. */
   async left(namespace: string, id: string): Promise<void> {
     const { approvals, log } = this.#options;
     await approvals?.port
@@ -133,12 +136,12 @@ export class ParkedRuns {
       }
       await this.#wakeDecided(asked);
       ({ cursor } = page);
-      // There may be a million: others have their turns between.
+      // There may be a million runs: yield to other work between pages.
       await nextTurn();
     } while (cursor !== null && !this.#isClosed);
   }
 
-  /** A run whose stop was lifted, or that a stop cancels: it is claimed to end. */
+  /** Wakes a run whose stop was lifted, or that a stop cancels (it is claimed to end). */
   async #wakeUnstopped({ namespace, id, until }: ParkedRun): Promise<void> {
     const isLifted = until.kind === 'stop' && this.#stops.isLifted(until.stop);
     const run = isLifted ? null : await this.#options.queue.find(id);
@@ -146,7 +149,7 @@ export class ParkedRuns {
     if (isLifted || isCancelled) await this.#wake(namespace, id);
   }
 
-  /** Those of which a request does not wait any more. */
+  /** Wakes the runs of which a request is no longer pending. */
   async #wakeDecided(
     asked: readonly { readonly run: ParkedRun; readonly requests: readonly string[] }[],
   ): Promise<void> {
@@ -154,7 +157,7 @@ export class ParkedRuns {
     const ids = asked.flatMap(({ requests }) => requests);
     const waiting = new Set<string>();
     for (let at = 0; at < ids.length && approvals !== null; at += MAX_IDS) {
-      const some = await approvals.port.waiting(ids.slice(at, at + MAX_IDS), AbortSignal.timeout(ASK_MS));
+      const some = await approvals.port.waiting(ids.slice(at, at + MAX_IDS), AbortSignal.timeout(QUERY_TIMEOUT_MS));
       for (const id of some) waiting.add(id);
     }
     const decided = asked.filter(({ requests }) => requests.some((id) => !waiting.has(id)));
@@ -162,7 +165,7 @@ export class ParkedRuns {
   }
 
   #expect(namespace: string, id: string, atMs: number): void {
-    if (atMs > Date.now() + 2 * SCAN_MS) return; // a later look finds it in time
+    if (atMs > Date.now() + 2 * SCAN_MS) return; // a later scan finds it in time
     this.#times.add({ namespace, id, atMs });
     this.#arm();
   }
@@ -179,7 +182,7 @@ export class ParkedRuns {
     this.#timer = setTimeout(() => void this.#wakeDue(), inMs).unref();
   }
 
-  /** Beside all else: a look at all of them takes its time. */
+  /** Not serialized with scans, which may take long. */
   async #wakeDue(): Promise<void> {
     while (!this.#isClosed) {
       const due = this.#times.takeDue(Date.now(), PAGE);
@@ -207,7 +210,7 @@ export class ParkedRuns {
 
   #failed(error: unknown): void {
     if (this.#isClosed) return;
-    // Where the registry is away, that was said, and everything is looked at when it is back.
+    // An unreachable registry was logged already, and its return starts a scan.
     if (this.#options.approvals?.isUp !== false) {
       this.#options.log('warn', 'not_woken', { message: errorText(error) });
     }
@@ -215,20 +218,20 @@ export class ParkedRuns {
   }
 }
 
-/** A run that is to be woken at a time. */
+/** Time at which a run is due. */
 export interface WakeTime {
   readonly namespace: string;
   readonly id: string;
   readonly atMs: number;
 }
 
-/** The runs whose time comes next, as many as there is room for, soonest first. */
+/** Bounded queue of wake times, soonest first. */
 export class WakeTimes {
   readonly #max: number;
   #times: WakeTime[] = [];
-  /** The time of each that is in there; another one of the same run is old. */
+  /** Current time of each run; an entry with another time is outdated. */
   readonly #known = new Map<string, number>();
-  /** Some had no room: they are to be looked for again. */
+  /** Some times were dropped for lack of room: a scan is needed. */
   isPartial = false;
 
   constructor(max: number) {
@@ -251,19 +254,19 @@ export class WakeTimes {
     this.#times.splice(from, 0, time);
     if (this.#times.length <= this.#max) return;
     const last = this.#times.pop();
-    if (last !== undefined) this.#isOver(last);
+    if (last !== undefined) this.#remove(last);
     this.isPartial = true;
   }
 
-  /** At most `max` of those whose time has come. */
+  /** Removes at most `max` due runs. */
   takeDue(now: number, max: number): readonly WakeTime[] {
     let due = 0;
     while (due < max && due < this.#times.length && (this.#times[due] as WakeTime).atMs <= now) due += 1;
-    return this.#times.splice(0, due).filter((time) => this.#isOver(time));
+    return this.#times.splice(0, due).filter((time) => this.#remove(time));
   }
 
-  /** False: it is an old one. */
-  #isOver({ id, atMs }: WakeTime): boolean {
+  /** False: the entry is outdated. */
+  #remove({ id, atMs }: WakeTime): boolean {
     return this.#known.get(id) === atMs && this.#known.delete(id);
   }
 }

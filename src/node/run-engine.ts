@@ -9,15 +9,15 @@ import { AllRunEvents, type RunEventSource } from '../server/queue/run-events.ts
 import type { Claim, RunQueue } from '../server/queue/run-queue.ts';
 import { FileJournals, type RunJournals } from './run-journals.ts';
 
-/** What keeps the runs of a node, or of all nodes of a cluster. */
+/** Storage of runs: embedded in the node, or shared by the nodes of a cluster. */
 export interface RunEngine {
   readonly queue: RunQueue;
   readonly journals: RunJournals;
-  /** Of the runs of this node. */
+  /** Events of the runs on this node. */
   readonly events: AllRunEvents;
-  /** Of all runs that can be asked for here. */
+  /** Events of all runs that clients can follow here. */
   readonly allEvents: RunEventSource;
-  /** Takes the events of a run for those who follow it elsewhere; null: nobody does. */
+  /** Publishes the events of a run for clients of other nodes; null: there are none. */
   readonly sendEvents: ((claim: Claim) => EventSender) | null;
   /** Writes a consistent copy of the queue's file; null: the runs are in NATS. */
   readonly backup: ((path: string) => Promise<void>) | null;
@@ -26,7 +26,7 @@ export interface RunEngine {
 export interface EngineOptions {
   readonly host: CompiledHostConfig;
   readonly files: NodeFiles;
-  /** `nats://…`; null: this node's own. */
+  /** `nats://…`; null: an embedded queue. */
   readonly queue: string | null;
   readonly log: ServiceLog;
 }
@@ -44,7 +44,7 @@ export async function openRunEngine(options: EngineOptions): Promise<RunEngine> 
   return { queue, journals, events, allEvents: events, sendEvents: null, backup };
 }
 
-/** Loaded only where there is a cluster. */
+/** Loaded only for a cluster. */
 async function openCluster({ host, log }: EngineOptions, address: string, events: AllRunEvents): Promise<RunEngine> {
   const { nats, node } = host;
   const { servers, tls, replicas } = queueAddress(address, '--queue', nats);
@@ -59,7 +59,7 @@ async function openCluster({ host, log }: EngineOptions, address: string, events
   const { max_queued: maxRuns, lease_ms: leaseMs } = node.limits;
   const { ca, identity, creds } = nats;
   const queue = await openNats(
-    // A connection that is silent is left when the leases end that were not renewed over it.
+    // A silent connection is replaced when leases expire that could not be renewed over it.
     { servers, tls, ca, identity, creds, name: `spearlet ${node.name}`, silenceMs: leaseMs, onStatus },
     (nc) =>
       NatsQueue.open(nc, {
@@ -84,7 +84,7 @@ async function openCluster({ host, log }: EngineOptions, address: string, events
 const EVERY_MS = 10 * 60_000;
 const HOUR_MS = 3_600_000;
 
-/** Forgets runs that ended long ago, with their results and journals: now, and from time to time. */
+/** Removes runs that ended before the retention time, with their results and journals, at the start and periodically. */
 export class Retention {
   readonly #forget: () => Promise<void>;
   readonly #timer: NodeJS.Timeout;

@@ -15,44 +15,44 @@ import { timelineOf } from '../server/timeline/timeline.ts';
 import type { Timeline } from '../server/timeline/timeline-entry.ts';
 
 const PRIVATE_DIRECTORY = 0o700;
-/** Journals are spread over folders by the end of their names, so that none holds too many. */
+/** Journals are distributed over folders by the end of their names. */
 const FOLDER_CHARS = 2;
 
-/** A journal that is read for somebody to look at keeps the host's thread busy. */
+/** Rendering a timeline blocks the host thread. */
 const MAX_SHOWN_BYTES = 32 * 1024 * 1024;
 
-/** What an earlier attempt of a run left behind. */
+/** State of a run after its earlier attempts, from its journal. */
 export interface EarlierAttempt {
-  /** Null: it did not come to its end, or was taken up again. */
+  /** Null: the last attempt did not end. */
   readonly end: EndRecord | null;
   readonly stdout: Uint8Array;
   /** Bytes of the input that the guest has read. */
   readonly inputRead: number;
   readonly cost: RunCost;
-  /** How often it was taken up again. */
+  /** Number of resumes. */
   readonly resumed: number;
 }
 
-/** The journals of runs, wherever they are. */
+/** Journals of runs: files of a node, or NATS. */
 export interface RunJournals {
-  /** For a guest that begins, or goes on. */
+  /** Journal option of a guest that starts or resumes. */
   option(claim: Claim, mode: JournalMode): JournalOption;
-  /** Null: there was none that did anything. @throws JournalError for one that is not what was written */
+  /** Null: no earlier attempt has started a guest. @throws JournalError for a damaged journal */
   earlier(claim: Claim): Promise<EarlierAttempt | null>;
-  /** As it stands there; null: there is none. */
+  /** Null: the run has no journal. */
   read(namespace: string, run: string): Promise<Uint8Array | null>;
-  /** What it did so far, for people. @throws JournalError, Error */
+  /** @throws JournalError, Error */
   timeline(namespace: string, run: string): Promise<Timeline>;
   remove(namespace: string, run: string): Promise<void>;
 }
 
-/** Those of one node alone: files. */
+/** Journals in files of one node. */
 export class FileJournals implements RunJournals {
   readonly #directory: string;
   readonly #key: Secret | null;
   readonly #made = new Set<string>();
 
-  /** `key`: what new ones are encrypted with. @default none */
+  /** `key`: encrypts new journals. @default none */
   constructor(directory: string, key: Secret | null = null) {
     this.#directory = directory;
     this.#key = key;
@@ -62,7 +62,7 @@ export class FileJournals implements RunJournals {
     return join(this.#directory, namespace, run.slice(-FOLDER_CHARS), `${run}.jsonl`);
   }
 
-  /** Where a new one can be written. */
+  /** Path of a new journal, with its folder created. */
   prepare(namespace: string, run: string): string {
     const path = this.path(namespace, run);
     const folder = dirname(path);
@@ -102,7 +102,7 @@ export class FileJournals implements RunJournals {
     try {
       return earlierOf(run, path, this.#key, null);
     } catch (error) {
-      // A guest begins when its header stands there whole: with less than that nothing was done.
+      // A guest starts after its header is written: an incomplete header means that nothing was done.
       if (!(error instanceof JournalHeaderMissing)) throw error;
       rmSync(path, { force: true });
       return null;
@@ -126,7 +126,7 @@ export function shownTimeline(run: string, bytes: Uint8Array | null, key: Secret
   return timelineOf(read);
 }
 
-/** `bytes` null: they are in the file. @throws JournalError, also for a journal of another run or without the key */
+/** `bytes` null: read the file. @throws JournalError, also for the journal of another run or a missing key */
 export function earlierOf(run: string, file: string, secret: Secret | null, bytes: Uint8Array | null): EarlierAttempt {
   const key = secret && journalKey(secret.reveal());
   const read = readJournal(file, key, bytes);
@@ -135,13 +135,13 @@ export function earlierOf(run: string, file: string, secret: Secret | null, byte
   return summary(read.records);
 }
 
-/** A whole journal of another run has a valid chain, and may be encrypted with the same key. @throws JournalError */
+/** The journal of another run has a valid chain, and may be encrypted with the same key. @throws JournalError */
 function requireRun({ file, header }: ReadJournal, run: string): void {
   if (header.run === run) return;
   throw new JournalError(file, `the journal belongs to ${JSON.stringify(header.run)}, not to the run ${run}`);
 }
 
-/** What the records of a journal come to. */
+/** Sums up the records of a journal. */
 export function summary(records: readonly TimedRecord[]): EarlierAttempt {
   const stdout: Uint8Array[] = [];
   let inputRead = 0;

@@ -30,7 +30,7 @@ export class RunMarks {
     this.#degraded = options.claim.run.degraded ?? [];
   }
 
-  /** Of all attempts; undefined: the run had the tools of all its servers. */
+  /** Missing servers of all attempts; undefined: none. */
   get degraded(): readonly RunDegradation[] | undefined {
     return this.#degraded.length === 0 ? undefined : this.#degraded;
   }
@@ -46,7 +46,7 @@ export class RunMarks {
     void this.#mark({ reason });
   };
 
-  /** Resolves when the mark is stored, or could not be. */
+  /** Resolves when the mark is stored or its write failed. */
   readonly onDegraded = (found: readonly RunDegradation[]): Promise<void> => {
     const { claim, log } = this.#options;
     const added = found.filter(({ server }) => !this.#degraded.some((known) => known.server === server));

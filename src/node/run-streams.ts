@@ -18,7 +18,7 @@ import { hasEnded, type RunRecord } from '../server/records/run.ts';
 import type { NodeAccess } from './node-access.ts';
 
 const TOKEN_BYTES = 16;
-/** How long somebody has to connect who asked for a session. */
+/** Lifetime of a session token. */
 export const SESSION_MS = 60_000;
 const MAX_SESSIONS = 10_000;
 const PATH = /^\/api\/v1\/executions\/([\w-]{1,64})\/streams\/ws$/;
@@ -53,10 +53,9 @@ const QUEUE_AWAY: SocketRefusal = {
 };
 const ENDING: SocketRefusal = { status: '503 Service Unavailable', reason: 'the node is shutting down' };
 
-/** Calls back once when whoever connects is no longer who they were. The returned function ends that. */
+/** Calls `ended` once when the token of the caller is no longer valid. Returns a function that stops the check. */
 type WhileValid = (ended: () => void) => () => void;
 
-/** Who connects, and for how long. */
 interface StreamCaller {
   readonly name: string;
   readonly whileValid: WhileValid;
@@ -78,8 +77,12 @@ export interface RunStreamsOptions {
 }
 
 /**
- * The clients of user streams of the runs of this node: a WebSocket each, one frame a binary message. A client of a run
- * that waits for a slot, or is parked, wakes it, and is let in when its guest is there.
+ * WebSocket clients of the user streams of runs on this node; one frame per binary message.
+ *
+ * - A run has at most one client. The client of a queued or parked run wakes the run, and its handshake completes when the
+ *   guest runs (WaitingClients, bounded in time and number).
+ * - A client authenticates with a single-use session token or with a token that may submit in the namespace of the run,
+ *   and is disconnected when its token is revoked.
  */
 export class RunStreams {
   readonly #options: RunStreamsOptions;
@@ -96,7 +99,7 @@ export class RunStreams {
     });
   }
 
-  /** For one attempt at a run. */
+  /** Listener for one attempt. */
   listen(run: string): StreamListener {
     let own: StreamEnd | null = null;
     return {
@@ -104,7 +107,7 @@ export class RunStreams {
       attach: (hub) => {
         own = hub;
         this.#hubs.set(run, hub);
-        this.#waiting.letIn(run, hub);
+        this.#waiting.admit(run, hub);
       },
       close: async () => {
         if (this.#hubs.get(run) === own) this.#hubs.delete(run);
@@ -112,14 +115,14 @@ export class RunStreams {
     };
   }
 
-  /** Why nobody can connect to the streams of a run here; null: they can, if not at once. */
+  /** Why clients cannot connect to the run here; null: they can, possibly after a wait. */
   whyNot({ status, node }: Pick<RunRecord, 'status' | 'node'>): string | null {
     if (hasEnded(status)) return `the run is ${status}; user streams are available until a run ends`;
     const isElsewhere = (status === 'running' || status === 'waiting') && node !== this.#options.node;
     return isElsewhere ? `the run is on node ${node}: connect to that node` : null;
   }
 
-  /** A token that lets somebody connect once, soon. */
+  /** Creates a single-use session token. */
   session(run: string, caller: StreamCaller): string {
     const now = performance.now();
     for (const [token, { until }] of this.#sessions) {
@@ -163,7 +166,7 @@ export class RunStreams {
     });
   }
 
-  /** Counts a connection as a stream of its caller until it is closed; or why there is no room for it. */
+  /** Counts the connection as a stream of its caller until it closes, or returns why it exceeds a limit. */
   #admit(caller: string, request: IncomingMessage, socket: Duplex): SocketRefusal | null {
     try {
       const admitted = this.#options.callers.admit(caller, request.socket, 'stream');
@@ -186,20 +189,20 @@ export class RunStreams {
     for (const client of this.#sockets.clients) client.terminate();
   }
 
-  /** What is to become of a client that waits for a run. */
+  /** Rejects a waiting client, or wakes its run. */
   async #consider(id: string): Promise<void> {
     const { queue, node } = this.#options;
     try {
       const run = await queue.find(id);
       const reason = run === null ? 'the run has expired' : this.whyNot(run);
-      if (reason !== null) this.#waiting.turnAway(id, { status: '409 Conflict', reason });
+      if (reason !== null) this.#waiting.reject(id, { status: '409 Conflict', reason });
       else if (run?.status === 'parked') await queue.wake(run.namespace, id, node);
     } catch (error) {
       this.#problem(id, `the run could not be resumed for a stream client: ${errorText(error)}`); // the client waits until its deadline
     }
   }
 
-  /** The run that a client wants, or why it is refused. */
+  /** The run of a request, or the refusal. */
   async #find(request: IncomingMessage): Promise<(StreamCaller & { readonly run: string }) | SocketRefusal> {
     const { host, origin } = request.headers;
     if (hostProblem(host, this.#options.origins) !== null) return WRONG_HOST;
@@ -214,7 +217,7 @@ export class RunStreams {
     return { status: '400 Bad Request', reason: `the client does not offer the WebSocket protocol ${STREAM_PROTOCOL}` };
   }
 
-  /** By the token of a session, which is good for once, or by one that may submit in the namespace of the run. */
+  /** Authenticates by session token or by a token that may submit in the namespace of the run. */
   async #allowed(
     run: string,
     token: string | null,
@@ -238,32 +241,32 @@ export class RunStreams {
 
 /** How long a client waits for the guest of a run that was woken for it. */
 export const CONNECT_WAIT_MS = 30_000;
-/** Clients that wait at one time, of all runs. */
+/** Maximum of waiting clients of all runs. */
 const MAX_WAITING = 1_000;
 
 export interface SocketRefusal {
   readonly status: string;
-  /** Nothing of what the client sent. */
+  /** Contains nothing that the client sent. */
   readonly reason: string;
-  /** When the client may try again. @default it is not said */
+  /** @default no Retry-After header */
   readonly retryAfterS?: number;
 }
 
-interface Waiting {
+interface WaitingClient {
   readonly socket: Duplex;
   readonly enter: (hub: StreamEnd) => void;
   readonly stop: () => void;
 }
 
-/** Clients of user streams whose handshake is answered when the guest of their run is there: one for each run. */
+/** Clients whose handshake completes when the guest of their run is ready; one per run. */
 export class WaitingClients {
-  readonly #waiting = new Map<string, Waiting>();
+  readonly #waiting = new Map<string, WaitingClient>();
 
   has(run: string): boolean {
     return this.#waiting.has(run);
   }
 
-  /** False: it was turned away. */
+  /** False: the client was rejected. */
   add(run: string, socket: Duplex, enter: (hub: StreamEnd) => void): boolean {
     if (this.#waiting.has(run)) {
       refuseSocket(socket, { status: '409 Conflict', reason: 'another client is waiting for the run' });
@@ -275,10 +278,10 @@ export class WaitingClients {
     }
     const late = () => {
       const reason = `the run did not start within ${CONNECT_WAIT_MS / 1000} s; it resumes when a slot is free`;
-      this.turnAway(run, { status: '503 Service Unavailable', reason });
+      this.reject(run, { status: '503 Service Unavailable', reason });
     };
     const spoke = () =>
-      this.turnAway(run, {
+      this.reject(run, {
         status: '400 Bad Request',
         reason: 'the client sent frames before the handshake was complete',
       });
@@ -287,7 +290,7 @@ export class WaitingClients {
       socket.destroy();
     };
     const timer = setTimeout(late, CONNECT_WAIT_MS);
-    // Reading is how one learns that it has gone.
+    // Only reading detects that the client has left.
     socket.on('data', spoke).on('end', left).on('close', left);
     const stop = () => {
       clearTimeout(timer);
@@ -297,20 +300,20 @@ export class WaitingClients {
     return true;
   }
 
-  letIn(run: string, hub: StreamEnd): void {
+  admit(run: string, hub: StreamEnd): void {
     this.#take(run)?.enter(hub);
   }
 
-  turnAway(run: string, refusal: SocketRefusal): void {
+  reject(run: string, refusal: SocketRefusal): void {
     const waiting = this.#take(run);
     if (waiting !== undefined) refuseSocket(waiting.socket, refusal);
   }
 
   close(refusal: SocketRefusal): void {
-    for (const run of [...this.#waiting.keys()]) this.turnAway(run, refusal);
+    for (const run of [...this.#waiting.keys()]) this.reject(run, refusal);
   }
 
-  #take(run: string): Waiting | undefined {
+  #take(run: string): WaitingClient | undefined {
     const waiting = this.#waiting.get(run);
     this.#waiting.delete(run);
     waiting?.stop();
@@ -322,6 +325,6 @@ export function refuseSocket(socket: Duplex, { status, reason, retryAfterS }: So
   const body = `${reason}\n`;
   const retry = retryAfterS === undefined ? '' : `\r\nretry-after: ${retryAfterS}`;
   const head = `HTTP/1.1 ${status}\r\nconnection: close${retry}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}`;
-  // A client that does not close its side would keep its connection.
+  // Otherwise a client that does not close its side would hold the connection.
   socket.end(`${head}\r\n\r\n${body}`, () => socket.destroy());
 }

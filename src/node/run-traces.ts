@@ -6,8 +6,8 @@ import type { RunTracing, Tracer } from '../server/telemetry/span.ts';
 import { parseTraceparent, type SpanContext, traceOfRun } from '../server/telemetry/trace-context.ts';
 
 /**
- * The spans of runs, from their submission to their end. The one that is all of a run has an id that anybody can tell
- * from the run's, so that attempts, on whichever node and after whatever crash, are below the same one.
+ * Spans of runs, from submission to end. The id of the root span is derived from the id of the run, so that attempts on
+ * any node and after any crash have the same parent.
  */
 export class RunTraces {
   readonly #tracer: Tracer;
@@ -16,9 +16,9 @@ export class RunTraces {
     this.#tracer = tracer;
   }
 
-  /** For an attempt at it. What it waited before its first is told now. */
+  /** Tracing of one attempt. The first attempt also emits the span of the wait in the queue. */
   attempt({ run, attempt }: Claim): RunTracing {
-    const parent = this.#whole(run);
+    const parent = this.#root(run);
     if (attempt === 1) {
       const attributes = { 'spear.run.id': run.id, 'spear.pool': run.pool };
       this.#tracer.begin({ name: 'wait in queue', parent, startMs: run.submitted_at_ms, attributes }).end();
@@ -33,7 +33,7 @@ export class RunTraces {
 
   ended({ run, attempt }: Claim, { status, exit, cost }: RunEnding): void {
     const above = parseTraceparent(run.traceparent);
-    const whole = this.#whole(run);
+    const whole = this.#root(run);
     const agent = taskId({ namespace: run.namespace, name: run.task });
     const span = this.#tracer.begin({
       name: `invoke_agent ${agent}`,
@@ -53,7 +53,7 @@ export class RunTraces {
     span.end(status === 'succeeded' ? null : status === 'failed' ? exit.reason : status);
   }
 
-  #whole({ id, traceparent }: RunRecord): SpanContext {
+  #root({ id, traceparent }: RunRecord): SpanContext {
     const own = traceOfRun(id);
     const kept = parseTraceparent(traceparent);
     if (kept === null) return { ...own, isSampled: this.#tracer.samples(own.traceId, null) };

@@ -15,14 +15,14 @@ import { type TaskRevision, taskId } from '../server/records/task.ts';
 import type { Metrics } from '../server/telemetry/metrics.ts';
 import type { NodeTasks } from './node-tasks.ts';
 
-/** What runs of one revision of a task share, while there are any. */
+/** Resources that the runs of one task revision share. */
 export interface TaskRuntime {
   readonly task: TaskRevision;
   readonly wasm: Uint8Array;
   readonly limits: Limits;
   readonly backend: FindBackend;
   readonly mcp: OpenMcp | null;
-  /** Why a task with MCP has no server at all; null: it has, or wants none. */
+  /** Why a task with MCP has no servers at all; null: it has servers, or needs none. */
   readonly noServers: { readonly reason: string; readonly isRequired: boolean } | null;
   readonly audit: AuditSink;
 }
@@ -30,33 +30,33 @@ export interface TaskRuntime {
 export interface RuntimesOptions {
   readonly host: CompiledHostConfig;
   readonly modules: Pick<NodeTasks, 'module'>;
-  /** Null: there are no records of MCP servers. */
+  /** Null: no registry. */
   readonly servers: RegistryServers | null;
-  /** Where stdio servers of tasks keep what outlives them. */
+  /** Directory for the persistent state of stdio servers. */
   readonly stateDir: string;
   readonly audit: AuditLog | null;
   readonly metrics: Metrics;
-  /** The name of this node, for the registry. */
+  /** Name of this node. */
   readonly node: string;
-  /** Where runs ask for approvals; null: nowhere. */
+  /** Null: calls that need an approval are denied. */
   readonly approvals: ApprovalConnection | null;
   readonly log: ServiceLog;
 }
 
-/** A revision that nothing runs of is closed after so long: its servers end with it. */
+/** An unused revision is closed after this time, and its servers with it. */
 const IDLE_MS = 60_000;
 
-interface Open {
+interface OpenRevision {
   readonly opening: Promise<TaskRuntime>;
   users: number;
   timer: NodeJS.Timeout | null;
 }
 
-/** Revisions of tasks that are open. No task sees what another told a server, unless its record says so. */
+/** Open task revisions, with reference counts. Tasks share server connections only if the record of the server says so. */
 export class TaskRuntimes {
   readonly #options: RuntimesOptions;
   readonly #backends: BackendSet;
-  readonly #open = new Map<string, Open>();
+  readonly #open = new Map<string, OpenRevision>();
 
   constructor(options: RuntimesOptions) {
     this.#options = options;
@@ -65,7 +65,7 @@ export class TaskRuntimes {
     this.#backends = new BackendSet(options.host, { onStubUsed });
   }
 
-  /** `work` with the revision open. */
+  /** Runs `work` with the revision open. */
   async using<T>(task: TaskRevision, work: (runtime: TaskRuntime) => Promise<T>): Promise<T> {
     const key = `${taskId(task)}@${task.revision}`;
     const open = this.#open.get(key) ?? { opening: this.#start(task), users: 0, timer: null };
@@ -89,13 +89,13 @@ export class TaskRuntimes {
     await this.#backends.close();
   }
 
-  #closeLater(key: string, open: Open): void {
+  #closeLater(key: string, open: OpenRevision): void {
     const close = () => {
       this.#open.delete(key);
       void open.opening.then(({ mcp }) => mcp?.close()).catch(() => {});
     };
     open.timer = setTimeout(close, IDLE_MS).unref();
-    // One that could not be opened is tried anew by the next run.
+    // A revision that failed to open is retried by the next run.
     open.opening.catch(() => {
       if (this.#open.get(key) === open) this.#open.delete(key);
     });

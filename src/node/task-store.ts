@@ -49,11 +49,15 @@ interface RevisionRow {
   readonly created_by: string;
 }
 
-/** The tasks of a node in a file. */
+/**
+ * Tasks of a node in a SQLite file: numbered revisions, of which one is live, identified by the digest of their content.
+ * Applying known content makes its revision live again. Writes are synchronous transactions; live tasks are cached in
+ * memory, and the cache is cleared before and after each write. One process has the file open.
+ */
 export class TaskStore implements TaskBook {
   readonly #db: DatabaseSync;
   readonly #path: string;
-  /** As they stand, so that a submission need not ask the disk. */
+  /** Cache of live tasks, so that a submission reads no file. */
   readonly #known = new Map<string, Task>();
 
   /** @throws DatabaseInUse, Error */
@@ -106,12 +110,12 @@ export class TaskStore implements TaskBook {
     const known = this.#known.get(id);
     if (known !== undefined) return known;
     const read = this.#read(named);
-    // Of names that are no task's there is no end.
+    // Unknown names are not cached: there is no bound on them.
     if (read !== null) this.#known.set(id, read);
     return read;
   }
 
-  /** Makes a revision of another store the live one. Precondition: there is no other revision of its number. */
+  /** Makes a revision of the registry live. Precondition: no other revision has its number. */
   adopt(live: TaskRevision, fromFile: string | null): void {
     this.#write(() => {
       this.#insert(live);
@@ -119,12 +123,12 @@ export class TaskStore implements TaskBook {
     });
   }
 
-  /** Keeps a revision of another store, for runs that have it. */
+  /** Stores a revision of the registry, for runs that use it. */
   keep(revision: TaskRevision): void {
     this.#write(() => this.#insert(revision));
   }
 
-  /** Precondition: no run has it that could go on. */
+  /** Precondition: no unfinished run uses the revision. */
   forget(named: NamedTask, revision: number): void {
     const sql = 'DELETE FROM revisions WHERE namespace = ? AND name = ? AND revision = ?';
     this.#write(() => this.#run(sql, [...key(named), revision]));

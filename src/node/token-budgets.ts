@@ -9,15 +9,15 @@ import type { FindBackend } from '../run/choose-backend.ts';
 import type { RunQueue } from '../server/queue/run-queue.ts';
 import { type TaskRevision, taskId } from '../server/records/task.ts';
 
-/** Whose tokens a run spends. */
+/** The run that spends tokens. */
 export interface Spender {
   readonly task: TaskRevision;
   readonly submittedBy: string;
-  /** By earlier attempts at the run. */
+  /** Tokens of earlier attempts. */
   readonly spentBefore: number;
 }
 
-/** A bound of a day, and what counts for it. */
+/** A daily limit and its scope. */
 interface DailyBudget {
   readonly scope: string;
   readonly name: string;
@@ -25,8 +25,8 @@ interface DailyBudget {
 }
 
 /**
- * What tokens are spent for, by run, task, caller and namespace. Before a send its estimate is reserved, so that sends at
- * the same time cannot overspend together; after it what it took is counted, by the day (UTC) and over restarts.
+ * Token budgets per run, task, caller and namespace. The estimate of a send is reserved before it, so that concurrent
+ * sends cannot exceed a budget together; afterwards the actual tokens are counted, per day (UTC) and across restarts.
  */
 export class TokenBudgets {
   readonly #queue: RunQueue;
@@ -41,7 +41,7 @@ export class TokenBudgets {
     this.#now = now;
   }
 
-  /** The models of one run, bounded. */
+  /** Models of one run, limited by its budgets. */
   forRun(spender: Spender, find: FindBackend): FindBackend {
     const { tokens_per_run } = spender.task.budgets;
     const daily = this.#daily(spender);
@@ -87,7 +87,7 @@ export class TokenBudgets {
     this.#day = day;
     const known = this.#ledgers.get(scope) ?? this.#open(scope, day);
     this.#ledgers.set(scope, known);
-    // Where it cannot be read now, the next send tries again.
+    // A failed read is retried by the next send.
     known.catch(() => {
       if (this.#ledgers.get(scope) === known) this.#ledgers.delete(scope);
     });
@@ -100,7 +100,7 @@ export class TokenBudgets {
     return { spent: await this.#queue.spent(scope, day), reserved: 0 };
   }
 
-  /** What a node that dies had reserved stays spent: nobody knows what its sends took. */
+  /** Reservations of a node that crashed remain spent: the actual tokens are unknown. */
   #shared(scope: string, day: string, reserve: NonNullable<RunQueue['reserve']>): SharedLedger {
     return {
       reserve: (tokens, limit) => reserve.call(this.#queue, scope, day, tokens, limit),
@@ -111,7 +111,7 @@ export class TokenBudgets {
   }
 
   async #note(scope: string, tokens: number): Promise<void> {
-    // What cannot be stored is still counted as long as this process lives.
+    // A failed write is still counted in memory.
     await this.#queue.spend(scope, this.#today(), tokens).catch(() => {});
   }
 

@@ -36,8 +36,8 @@ describe('a client that waits for the guest of its run', () => {
   it('enters when the guest is there, once, and is not turned away later', () => {
     const { clients, socket, entered } = waiting();
     expect(clients.has('r1')).toBe(true);
-    clients.letIn('r1', hub);
-    clients.letIn('r1', hub);
+    clients.admit('r1', hub);
+    clients.admit('r1', hub);
     vi.advanceTimersByTime(CONNECT_WAIT_MS);
     expect([entered, socket.sent, clients.has('r1'), vi.getTimerCount()]).toEqual([[hub], '', false, 0]);
   });
@@ -48,13 +48,13 @@ describe('a client that waits for the guest of its run', () => {
     expect(socket.sent).toBe('');
     vi.advanceTimersByTime(1);
     expect(socket.answer).toBe('HTTP/1.1 503 Service Unavailable');
-    clients.letIn('r1', hub);
+    clients.admit('r1', hub);
     expect([entered, clients.has('r1')]).toEqual([[], false]);
   });
 
   it('is turned away with a reason, whose length is right', () => {
     const { clients, socket } = waiting();
-    clients.turnAway('r1', { status: '404 Not Found', reason: 'no such run – sorry' });
+    clients.reject('r1', { status: '404 Not Found', reason: 'no such run – sorry' });
     const [head = '', body = ''] = socket.sent.split('\r\n\r\n');
     expect(head).toContain(`content-length: ${Buffer.byteLength(body)}`);
     expect([head.split('\r\n')[0], body]).toEqual(['HTTP/1.1 404 Not Found', 'no such run – sorry\n']);
@@ -89,7 +89,7 @@ describe('a client that waits for the guest of its run', () => {
     for (let n = 0; n < 1_000; n++) expect(waiting(`r${n}`, clients).isTaken).toBe(true);
     const late = waiting('late', clients);
     expect([late.isTaken, late.socket.answer]).toEqual([false, 'HTTP/1.1 503 Service Unavailable']);
-    clients.letIn('r7', hub);
+    clients.admit('r7', hub);
     expect(waiting('late', clients).isTaken).toBe(true);
   });
 
