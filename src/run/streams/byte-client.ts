@@ -3,13 +3,13 @@ import { finished } from 'node:stream/promises';
 import { FRAME_HEADER_BYTES, readFrameHead } from '../../runtime/port/user-stream.ts';
 import type { ClientSession, StreamEnd } from './stream-client.ts';
 
-/** Ends a client; over bytes there is no way to tell it what it did wrong, so somebody else is told. */
+/** Ends a client. A byte stream cannot carry the problem to the client, so the caller reports it. */
 export type EndClient = (problem: string | null) => void;
 
 /**
- * A client that sends frames one after the other over a pair of byte streams. False: the hub has one already. When its
- * input ends it may still listen, as a program does whose input was a file; it is gone when nothing more can be written.
- * `hasLeft` says whether that is so without a write. @default false: there is no other client that needs to know
+ * Connects a client that sends frames over a pair of byte streams. False: the hub has a client already. After the end of
+ * its input the client may still receive frames; it is gone when writes fail. `hasLeft` checks that without a write.
+ * @default false, for a listener without other clients
  */
 export function connectByteClient(
   hub: StreamEnd,
@@ -28,7 +28,7 @@ export function connectByteClient(
     resume: () => void input.resume(),
     async check(signal) {
       if (!hasLeft()) return;
-      isLeaving = true; // what is left to read is bounded by the buffer of the socket
+      isLeaving = true; // the rest is bounded by the buffer of the socket
       input.resume();
       if (!input.readableEnded) await finished(input, { writable: false, signal });
       end(null);
@@ -58,17 +58,17 @@ export function connectByteClient(
 }
 
 /**
- * Cuts a stream of bytes into frames. It holds less than one frame and one chunk, joins the chunks of a frame once, and
- * holds nothing after bytes that are no frame.
+ * Splits a byte stream into frames. Holds less than one frame and one chunk, joins the chunks of a frame once, and holds
+ * nothing after invalid bytes.
  */
 export class FrameSplitter {
   #chunks: Uint8Array[] = [];
   #bytes = 0;
-  /** Until so many bytes are there, nothing new can be said of them. */
+  /** Number of bytes needed for the next step. */
   #needed = FRAME_HEADER_BYTES;
   #isBroken = false;
 
-  /** The frames that are whole now. The last is a text where the bytes are none: what is wrong, and nothing follows. */
+  /** Yields complete frames; a string describes invalid bytes, after which nothing follows. */
   *split(chunk: Uint8Array): Generator<Uint8Array | string> {
     if (this.#isBroken) return;
     this.#chunks.push(Buffer.from(chunk));
@@ -84,7 +84,7 @@ export class FrameSplitter {
         return yield head;
       }
       if (rest.byteLength < head.length) return this.#hold(rest, head.length);
-      // A copy: a frame may wait long, and would hold the whole chunk.
+      // Copied, because a buffered frame would retain the whole chunk.
       const frame = new Uint8Array(rest.subarray(0, head.length));
       rest = rest.subarray(head.length);
       this.#hold(rest, FRAME_HEADER_BYTES);

@@ -4,9 +4,9 @@ import type { StreamAddress, StreamListener } from './stream-listener.ts';
 
 export interface StreamListenerOptions {
   readonly address: StreamAddress;
-  /** Frames of `stdio` come from here and go there; it is the caller's to close them. */
+  /** Streams of `stdio`; the caller closes them. */
   readonly stdio: () => { readonly input: Readable; readonly output: Writable };
-  /** Told what a client did wrong. */
+  /** Receives protocol violations of clients. */
   readonly onProblem: (text: string) => void;
 }
 
@@ -27,7 +27,7 @@ export async function openStreamListener(options: StreamListenerOptions): Promis
   }
 }
 
-/** The client is there from the beginning, and there is no other. */
+/** One client, connected from the start. */
 function stdioListener({ stdio, onProblem }: StreamListenerOptions): StreamListener {
   return {
     address: null,

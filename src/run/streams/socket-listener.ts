@@ -4,18 +4,18 @@ import { errorCode } from '../../base/error-text.ts';
 import { connectByteClient } from './byte-client.ts';
 import { HubGate, hasDeparted, type StreamListener } from './stream-listener.ts';
 
-/** For its owner alone. */
+/** Access for the owner only. */
 const SOCKET_UMASK = 0o177;
-/** Beyond the one client: whoever comes too early or too late is told so by the end of the connection. */
+/** More than the one client, so that further clients are rejected by the end of their connection. */
 const MAX_CONNECTIONS = 8;
 
-/** @throws Error if somebody listens there, or the path is something else than a socket */
+/** @throws Error if another process listens there, or the path is not a socket */
 export async function listenOnSocket(path: string, onProblem: (text: string) => void): Promise<StreamListener> {
   const gate = new HubGate();
   const sockets = new Set<Socket>();
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     sockets.add(socket);
-    socket.on('error', () => {}); // what is lost with it is told by its end
+    socket.on('error', () => {}); // followed by 'close'
     socket.once('close', () => sockets.delete(socket));
     gate.whenOpen(async (hub) => {
       await hub.evictDeparted();
@@ -43,7 +43,7 @@ export async function listenOnSocket(path: string, onProblem: (text: string) => 
   };
 }
 
-/** For what is on its way to clients that do not read. */
+/** Time for pending writes to clients that do not read. */
 const CLOSE_MS = 1_000;
 
 async function listen(server: Server, path: string): Promise<void> {
@@ -64,7 +64,7 @@ const reasonOf = (error: unknown) =>
 function listenOnce(server: Server, path: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
-    // The socket is made before this returns, so nobody else sees the mask.
+    // The socket is created before this returns, so the mask affects nothing else.
     const before = process.umask(SOCKET_UMASK);
     try {
       server.listen(path, () => {
@@ -77,7 +77,7 @@ function listenOnce(server: Server, path: string): Promise<void> {
   });
 }
 
-/** Whether it is the socket of somebody who died. */
+/** Whether the socket is left over from a process that crashed. */
 function isLeftOver(path: string): Promise<boolean> {
   if (!lstatSync(path).isSocket()) return Promise.resolve(false);
   return new Promise((resolve) => {

@@ -1,8 +1,8 @@
-/** A client, however it is connected. */
+/** A client of user streams, over any transport. */
 export interface StreamClient {
-  /** `taken` is called when the frame has left for the client; never after it is gone. */
+  /** Calls `taken` when the frame was sent; never after the client is gone. */
   send(frame: Uint8Array, taken: () => void): void;
-  /** Sends nothing more until {@link resume}: the guest is behind. */
+  /** Stops reading from the client until {@link resume}: the guest is behind. */
   pause(): void;
   resume(): void;
   /**
@@ -11,25 +11,25 @@ export interface StreamClient {
    * @throws Error if the signal aborts the check: the client is regarded as connected
    */
   check(signal: AbortSignal): Promise<void>;
-  /** Ends it; `problem` says what it did wrong, null: nothing. */
+  /** Disconnects the client; `problem`: its protocol violation, or null. */
   close(problem: string | null): void;
 }
 
-/** What a client says. */
+/** Events of a client. */
 export interface ClientSession {
   receive(frame: Uint8Array): void;
-  /** It sends nothing more, and may still listen. */
+  /** The client sends nothing more, and may still receive. */
   ended(): void;
   gone(): void;
 }
 
-/** The guest's side, as a client finds it. */
+/** The guest side that clients connect to. */
 export interface StreamEnd {
-  /** Whether there is no place for a client: there is one already, or the guest has ended. */
+  /** Whether no client can connect: there is one already, or the guest has ended. */
   readonly isTaken: boolean;
-  /** Whether the guest has ended, or was given up: there will be no place here any more. */
+  /** Whether the guest has ended or is parked: no client can connect here any more. */
   readonly isOver: boolean;
-  /** Releases the place of a client that has left unnoticed. Ends after a second at most; call before {@link connect}. */
+  /** Removes a client that left unnoticed. Takes a second at most; call before {@link connect}. */
   evictDeparted(): Promise<void>;
   /** Null: {@link isTaken}. */
   connect(client: StreamClient): ClientSession | null;

@@ -14,10 +14,13 @@ type Reply = (call: number, reply: HostReply) => void;
 const FLUSH_MS = 2_000;
 
 /**
- * The other end of a guest's user streams: one client at a time. What a client sends waits here until the guest opens the
- * stream and has room; what a guest writes before there is a client waits for the first. A stream belongs to one client:
- * when that one goes, the guest reads what is left, closes the stream and may open it again for the next. Clients of an
- * earlier attempt at the run have gone with it.
+ * Host side of the user streams of one guest, with at most one client at a time.
+ *
+ * - Frames of a client are buffered until the guest opens the stream and has room; frames of the guest are buffered until
+ *   the first client connects. Both buffers are bounded, and a client that exceeds its bound is disconnected.
+ * - A stream belongs to one client. When the client leaves, the guest reads the remaining frames, closes the stream, and
+ *   may open it again for the next client.
+ * - Clients do not survive an attempt: in a resumed run the streams of the earlier attempt have a departed client.
  */
 export class StreamHub implements StreamEnd {
   readonly #reply: Reply;
@@ -25,13 +28,13 @@ export class StreamHub implements StreamEnd {
   readonly #earlier: (call: number) => readonly HostReply[];
   readonly #departed = departedSession();
   #watch: number | null = null;
-  /** Streams of which the watch was told that they have a client, who has gone with an earlier attempt. */
+  /** Streams whose client left with an earlier attempt, and for which the watch still needs a `closed` event. */
   #left: ReadonlySet<number> = new Set();
   #session: HubSession | null = null;
   #isLive: boolean;
   isOver = false;
 
-  /** `earlier`: what the guest was told about a call before its run was taken up again. @default it begins */
+  /** `earlier`: recorded replies to a call, for a resumed run. @default a new run */
   constructor(reply: Reply, earlier: ((call: number) => readonly HostReply[]) | null = null) {
     this.#reply = reply;
     this.#earlier = earlier ?? (() => []);
@@ -42,7 +45,7 @@ export class StreamHub implements StreamEnd {
     return this.#session !== null || this.isOver;
   }
 
-  /** The guest has lived through its journal: it learns who is not there any more. */
+  /** Replay has ended: notifies the guest of the clients that are gone. */
   goLive(): void {
     this.#isLive = true;
     this.#tellLeft();
@@ -98,7 +101,7 @@ export class StreamHub implements StreamEnd {
     }
   }
 
-  /** The guest has ended: what it wrote is sent, and its client let go. */
+  /** The guest has ended: sends the remaining frames and disconnects the client. */
   async close(): Promise<void> {
     this.isOver = true;
     const session = this.#session;
@@ -161,7 +164,7 @@ export class StreamHub implements StreamEnd {
     this.#deliver(stream.streamId);
   }
 
-  /** Gives the guest what waits for it, as far as it has room. */
+  /** Sends buffered frames to the guest, as far as it has room. */
   #deliver(streamId: number): void {
     const stream = [...this.#streams.values()].find((open) => open.streamId === streamId && open.reads);
     if (stream === undefined || stream.session === null) return;
@@ -209,35 +212,35 @@ export class StreamHub implements StreamEnd {
   }
 }
 
-/** A stream that the guest has open. */
+/** A stream that the guest has opened. */
 interface HubStream {
   readonly call: number;
   readonly streamId: number;
   readonly reads: boolean;
-  /** Bytes that it writes again, and that a client took when it wrote them first. */
+  /** Bytes that the guest writes again during replay, and that a client has already received. */
   takenBefore: number;
-  /** Whose it is; null: the next client's. */
+  /** Client of the stream; null: the next one to connect. */
   session: HubSession | null;
-  /** For the client that there is not yet. */
+  /** Frames buffered for the first client. */
   readonly written: Uint8Array[];
-  /** That no client has taken. */
+  /** Bytes that no client has received. */
   writtenBytes: number;
-  /** Given to the guest's thread, and not read there. */
+  /** Bytes sent to the guest thread and not read there. */
   unread: number;
-  /** The guest knows that nothing more comes, and that nobody takes anything. */
+  /** The guest was notified that no more frames follow. */
   isEnded: boolean;
+  /** The guest was notified that the client is gone. */
   isGone: boolean;
 }
 
-/** What a guest was told about one of its streams before its run was given up. */
+/** State of a stream in an earlier attempt, from the recorded replies. */
 export interface EarlierStream {
-  /** It had a client, which is not there any more. */
+  /** The stream had a client, which is gone. */
   readonly hadClient: boolean;
-  /** Bytes of frames that were handed to the guest. */
+  /** Bytes sent to the guest. */
   readonly given: number;
-  /** Bytes that a client took of what the guest wrote. */
+  /** Bytes that a client received. */
   readonly taken: number;
-  /** The guest knows that nothing more comes, and that nobody takes anything. */
   readonly isEnded: boolean;
   readonly isGone: boolean;
 }
@@ -252,7 +255,7 @@ export function earlierStream(told: readonly HostReply[]): EarlierStream {
   return { hadClient: told.length > 0, given, taken, isEnded: was('stream_end'), isGone: was('stream_gone') };
 }
 
-/** The streams whose client the guest believes to be there. */
+/** Streams that are connected according to the recorded events. */
 export function connectedEarlier(told: readonly HostReply[]): ReadonlySet<number> {
   const connected = new Set<number>();
   for (const reply of told) {
@@ -263,11 +266,11 @@ export function connectedEarlier(told: readonly HostReply[]): ReadonlySet<number
   return connected;
 }
 
-/** Frames of a client that the guest has not asked for yet; beyond, the client waits. */
+/** Buffer for frames of a client that the guest has not read; beyond it the client is paused. */
 const MAX_WAITING_BYTES = 4 * STREAM_WINDOW_BYTES;
-/** What a client that was told to wait may have had on its way; one that goes on is ended. */
+/** Bytes that a paused client may have had in flight; a client that sends more is disconnected. */
 const MAX_OVERRUN_BYTES = MAX_WAITING_BYTES;
-/** How long another client waits for the check whether this one has left. */
+/** How long a new client waits for the check whether the current one has left. */
 const CHECK_MS = 1_000;
 
 interface SessionEvents {
@@ -277,9 +280,9 @@ interface SessionEvents {
   readonly gone: () => void;
 }
 
-/** One client from its coming to its going. */
+/** The connection of one client. */
 export class HubSession implements ClientSession {
-  /** Streams that either side has named. */
+  /** Streams that either side has used. */
   readonly met = new Set<number>();
   readonly #client: StreamClient;
   readonly #events: SessionEvents;
@@ -288,7 +291,8 @@ export class HubSession implements ClientSession {
   #isPaused = false;
   #hasEnded = false;
   #isGone = false;
-  #underway = 0;
+  /** Frames being sent. */
+  #sending = 0;
   #onceIdle: (() => void) | null = null;
   #check: Promise<void> | null = null;
 
@@ -320,9 +324,9 @@ export class HubSession implements ClientSession {
       this.end('the client sent more than the stream window holds before the guest read it');
       return;
     }
-    const line = this.#waiting.get(streamId);
-    if (line === undefined) this.#waiting.set(streamId, [frame]);
-    else line.push(frame);
+    const frames = this.#waiting.get(streamId);
+    if (frames === undefined) this.#waiting.set(streamId, [frame]);
+    else frames.push(frame);
     this.meet(streamId);
     this.#events.arrived(streamId);
     if (this.#waitingBytes <= MAX_WAITING_BYTES || this.#isPaused) return;
@@ -362,12 +366,12 @@ export class HubSession implements ClientSession {
     return this.#check;
   }
 
-  /** The next frame of a stream, if it is small enough. */
+  /** Removes the next frame of a stream, if it fits. */
   next(streamId: number, room: number): Uint8Array | undefined {
-    const line = this.#waiting.get(streamId);
-    const frame = line?.[0];
+    const frames = this.#waiting.get(streamId);
+    const frame = frames?.[0];
     if (frame === undefined || frame.byteLength > room) return undefined;
-    line?.shift();
+    frames?.shift();
     this.#waitingBytes -= frame.byteLength;
     if (this.#isPaused && this.#waitingBytes <= MAX_WAITING_BYTES / 2) {
       this.#isPaused = false;
@@ -376,28 +380,28 @@ export class HubSession implements ClientSession {
     return frame;
   }
 
-  /** Whether nothing of the stream is left, and nothing will come. */
+  /** Whether no frame of the stream is buffered, and none will follow. */
   isOver(streamId: number): boolean {
     return this.#hasEnded && (this.#waiting.get(streamId)?.length ?? 0) === 0;
   }
 
-  /** What a client that is gone would have got counts as taken: the guest is told that it is gone. */
+  /** Frames for a client that is gone count as received: the guest is notified separately. */
   send(frame: Uint8Array, taken: () => void): void {
     if (this.#isGone) {
       taken();
       return;
     }
-    this.#underway += 1;
+    this.#sending += 1;
     this.#client.send(frame, () => {
-      this.#underway -= 1;
+      this.#sending -= 1;
       taken();
-      if (this.#underway === 0) this.#onceIdle?.();
+      if (this.#sending === 0) this.#onceIdle?.();
     });
   }
 
-  /** When the client has everything, or is gone, or after so long. */
+  /** Resolves when all frames are sent, the client is gone, or the time is up. */
   async flushed(ms: number): Promise<void> {
-    if (this.#underway === 0 || this.#isGone) return;
+    if (this.#sending === 0 || this.#isGone) return;
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, ms);
       this.#onceIdle = () => {
@@ -408,7 +412,7 @@ export class HubSession implements ClientSession {
   }
 }
 
-/** Of a client that went with an earlier attempt at the run. */
+/** Session of a client that left with an earlier attempt. */
 export function departedSession(): HubSession {
   const nothing = () => {};
   const check = () => Promise.resolve();

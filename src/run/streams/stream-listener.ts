@@ -4,11 +4,11 @@ import { errorCode } from '../../base/error-text.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import type { StreamEnd } from './stream-client.ts';
 
-/** Where clients of user streams come from. It serves one run after the other. */
+/** Source of clients of user streams, for one run after the other. */
 export interface StreamListener {
-  /** What a client connects to, its token included; null where there is nothing to connect to. */
+  /** Address for clients, including the token; null: no address. */
   readonly address: string | null;
-  /** From now on clients are this guest's; they may have come before. */
+  /** Connects clients to this guest from now on, including waiting ones. */
   attach(hub: StreamEnd): void;
   close(): Promise<void>;
 }
@@ -16,7 +16,7 @@ export interface StreamListener {
 /** Must not reject. */
 type Enter = (hub: StreamEnd) => Promise<void>;
 
-/** Lets clients wait that come before their guest. */
+/** Queues clients that connect before their guest has started. */
 export class HubGate {
   #hub: StreamEnd | null = null;
   #waiting: Enter[] = [];
@@ -26,7 +26,7 @@ export class HubGate {
     for (const enter of this.#waiting.splice(0)) void enter(hub);
   }
 
-  /** Whoever waits is bounded by the connections that its listener takes. */
+  /** The queue is bounded by the connection limit of the listener. */
   whenOpen(enter: Enter): void {
     if (this.#hub === null) this.#waiting.push(enter);
     else void enter(this.#hub);
@@ -56,19 +56,19 @@ export function hasDeparted(socket: Duplex): boolean {
   }
 }
 
-/** Where the client of a run's user streams is. */
+/** Address of the client of the user streams of a run. */
 export type StreamAddress =
   | { readonly kind: 'stdio' }
   | { readonly kind: 'unix'; readonly path: string }
   | { readonly kind: 'ws'; readonly host: string; readonly port: number };
 
 const UNIX = 'unix:';
-/** A Unix socket's address is a C string in a structure of this size. */
+/** Size of the path in the address structure of a Unix socket. */
 const MAX_SOCKET_PATH_BYTES = 107;
 const LOOPBACK = new Set(['127.0.0.1', '[::1]', 'localhost']);
 const EXPECTED = 'expected stdio, unix:PATH or ws://127.0.0.1:PORT';
 
-/** @throws ConfigError, which `label` begins */
+/** @throws ConfigError that starts with `label` */
 export function parseStreamAddress(text: string, label: string): StreamAddress {
   if (text === 'stdio') return { kind: 'stdio' };
   if (text.startsWith(UNIX)) return unixAddress(text.slice(UNIX.length), label);

@@ -13,18 +13,18 @@ export const STREAM_PROTOCOL = 'spear.stream.v1';
 
 const TOKEN_BYTES = 16;
 const MAX_CONNECTIONS = 16;
-/** How long a client may take to say what it wants, and to answer a goodbye. */
-const HELLO_MS = 5_000;
-const GOODBYE_MS = 1_000;
-/** Between two checks for the answer of a peer that may have left. */
+/** Deadlines of the handshake and of the close handshake. */
+const HANDSHAKE_MS = 5_000;
+const CLOSE_MS = 1_000;
+/** Interval of the check for the reset of a peer that may have left. */
 const RESET_POLL_MS = 20;
-/** The specification's own codes. */
+/** Close codes of RFC 6455. */
 const NORMAL = 1000;
 const NOT_BINARY = 1003;
 const POLICY = 1008;
 const MAX_REASON_BYTES = 123;
 
-/** Serves clients on this machine that know the token of the address. @throws Error if it cannot listen there */
+/** Listens for clients on this machine that have the token of the address. @throws Error if it cannot listen there */
 export async function listenForWebSockets(
   { host, port }: { readonly host: string; readonly port: number },
   onProblem: (text: string) => void,
@@ -32,8 +32,8 @@ export async function listenForWebSockets(
   const token = randomBytes(TOKEN_BYTES).toString('hex');
   const gate = new HubGate();
   const said = new Set<string>();
-  const turnAway = (socket: Duplex, { status, reason }: Refusal) => {
-    // Once for each reason: whoever knocks again and again does not fill the terminal.
+  const reject = (socket: Duplex, { status, reason }: Refusal) => {
+    // Once for each reason, so that repeated attempts do not flood the terminal.
     if (!said.has(reason)) onProblem(`a user stream client was rejected: ${reason}`);
     said.add(reason);
     const body = `${reason}\n`;
@@ -41,7 +41,7 @@ export async function listenForWebSockets(
     socket.end(`${head}\r\n\r\n${body}`);
   };
   const sockets = new WebSocketServer({ noServer: true, maxPayload: FRAME_BYTES, perMessageDeflate: false });
-  const server = createServer({ headersTimeout: HELLO_MS, requestTimeout: HELLO_MS }, (_request, response) => {
+  const server = createServer({ headersTimeout: HANDSHAKE_MS, requestTimeout: HANDSHAKE_MS }, (_request, response) => {
     response.writeHead(426, { 'content-type': 'text/plain', upgrade: 'websocket' });
     response.end(`connect with a WebSocket and the subprotocol ${STREAM_PROTOCOL}\n`);
   });
@@ -49,10 +49,10 @@ export async function listenForWebSockets(
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on('error', () => {});
     const refused = refusal(request, token);
-    if (refused !== null) return turnAway(socket, refused);
+    if (refused !== null) return reject(socket, refused);
     gate.whenOpen(async (hub) => {
       await hub.evictDeparted();
-      if (hub.isTaken) return turnAway(socket, TAKEN);
+      if (hub.isTaken) return reject(socket, TAKEN);
       sockets.handleUpgrade(request, socket, head, (client) => serveStreamSocket(hub, client, socket, onProblem));
     });
   });
@@ -67,7 +67,7 @@ export async function listenForWebSockets(
     attach: (hub) => gate.open(hub),
     async close() {
       const closed = new Promise((resolve) => server.close(resolve));
-      for (const client of sockets.clients) goodbye(client, NORMAL, '');
+      for (const client of sockets.clients) closeClient(client, NORMAL, '');
       server.closeIdleConnections();
       await closed;
     },
@@ -78,7 +78,7 @@ const reasonOf = (error: Error) => (errorCode(error) === 'EADDRINUSE' ? 'the por
 
 interface Refusal {
   readonly status: string;
-  /** ASCII, and nothing of what the client sent. */
+  /** ASCII. Contains nothing that the client sent. */
   readonly reason: string;
 }
 
@@ -90,7 +90,7 @@ const NO_PROTOCOL: Refusal = {
   reason: `the client does not offer the subprotocol ${STREAM_PROTOCOL}`,
 };
 
-/** Why a client is not let in; null: it is. */
+/** Why a client is rejected; null: admitted. */
 function refusal(request: IncomingMessage, token: string): Refusal | null {
   const url = URL.parse(request.url ?? '', 'ws://localhost');
   if (url === null || url.pathname !== '/') return NOT_HERE;
@@ -99,11 +99,11 @@ function refusal(request: IncomingMessage, token: string): Refusal | null {
   return offered.includes(STREAM_PROTOCOL) ? null : NO_PROTOCOL;
 }
 
-/** Of hashes: their comparison takes the same time whatever differs, the length included. */
+/** Compares hashes, so that the time reveals neither content nor length. */
 const isSame = (given: string, expected: string) => timingSafeEqual(sha256(given), sha256(expected));
 const sha256 = (text: string) => createHash('sha256').update(text).digest();
 
-/** Lets a WebSocket be the client of a guest: one frame a binary message. `socket` is the connection below it. */
+/** Connects a WebSocket to a guest: one frame per binary message. `socket` is the underlying connection. */
 export function serveStreamSocket(
   hub: StreamEnd,
   client: WebSocket,
@@ -122,23 +122,23 @@ export function serveStreamSocket(
       // client is behind the frames that are not read, so only the absence of a reset shows that the client is there.
       if (!hasDeparted(socket) && client.bufferedAmount === 0) client.ping();
       while (!hasDeparted(socket)) await delay(RESET_POLL_MS, undefined, { signal });
-      isLeaving = true; // what is left to read is bounded by the buffer of the socket
+      isLeaving = true; // the rest is bounded by the buffer of the socket
       client.resume();
       if (client.readyState !== client.CLOSED) await once(client, 'close', { signal });
     },
     close(problem) {
       if (problem !== null) onProblem(`user stream client: ${problem}`);
-      goodbye(client, problem === null ? NORMAL : POLICY, problem ?? '');
+      closeClient(client, problem === null ? NORMAL : POLICY, problem ?? '');
     },
   });
   if (session === null) {
-    goodbye(client, POLICY, TAKEN.reason);
+    closeClient(client, POLICY, TAKEN.reason);
     return;
   }
   client.on('message', (data: Buffer, isBinary: boolean) => {
     if (isBinary) session.receive(new Uint8Array(data));
     else {
-      goodbye(client, NOT_BINARY, 'frames must be binary messages');
+      closeClient(client, NOT_BINARY, 'frames must be binary messages');
       session.gone();
     }
   });
@@ -146,8 +146,8 @@ export function serveStreamSocket(
   client.once('close', () => session.gone());
 }
 
-function goodbye(client: WebSocket, code: number, reason: string): void {
-  client.resume(); // its own goodbye would not be read
+function closeClient(client: WebSocket, code: number, reason: string): void {
+  client.resume(); // otherwise its close frame would not be read
   client.close(code, Buffer.from(reason).subarray(0, MAX_REASON_BYTES).toString());
-  setTimeout(() => client.terminate(), GOODBYE_MS).unref();
+  setTimeout(() => client.terminate(), CLOSE_MS).unref();
 }
