@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import type { SharedApprovals } from '../agent/approvals/shared-approvals.ts';
+import type { ApprovalConnection } from '../agent/approvals/client.ts';
 import { totalTokens } from '../agent/chat/budgeted-backend.ts';
 import { ToolEvents } from '../agent/mcp/tool-events.ts';
 import { EVERY_SERVER } from '../agent/policy/decision.ts';
@@ -88,7 +88,7 @@ export interface NodeContext {
   readonly budgets: TokenBudgets;
   readonly streams: RunStreams;
   /** Null: calls that need an approval are denied. */
-  readonly approvals: SharedApprovals | null;
+  readonly approvals: ApprovalConnection | null;
   readonly parked: Pick<ParkedRuns, 'left'>;
   readonly stops: Pick<NodeStops, 'of'>;
   readonly log: ServiceLog;
