@@ -97,7 +97,7 @@ describe('an address', () => {
     ['::ffff:10.0.0.0/104', ['10.200.0.1'], ['11.0.0.1', '127.0.0.1']],
     ['fd00:1::/33', ['fd00:1:7fff::1'], ['fd00:1:8000::1']],
     ['0.0.0.0/0', ['127.0.0.1', '10.0.0.1'], ['::1']],
-  ])('listed as %s is allowed, and no other [egress.addresses]', (listed, inside, outside) => {
+  ])('listed as %s is the only one allowed [egress.addresses]', (listed, inside, outside) => {
     const rules = new EgressRules({ allowAddresses: [listed] });
     for (const address of inside) expect(rules.addressDenial('x.test', address), address).toBeNull();
     for (const address of outside) {
@@ -116,12 +116,12 @@ describe('an address', () => {
     '1.2.3.4/8/8',
     '::ffff:10.0.0.0/8',
     'fe80::1%eth0/',
-  ])('that is none is refused: %j [egress.addresses]', (text) => {
+  ])('that is invalid is rejected: %j [egress.addresses]', (text) => {
     expect(parseBlock(text)).toBeNull();
     expect(() => new EgressRules({ allowAddresses: [text] })).toThrow(RangeError);
   });
 
-  it('that cannot be read is denied, not let through [egress.addresses]', () => {
+  it('that cannot be parsed is denied [egress.addresses]', () => {
     for (const address of ['', 'x', '1.2.3', '::g']) expect(strict.addressDenial('h', address)).not.toBeNull();
   });
 });
@@ -141,7 +141,7 @@ describe('a host', () => {
     [['::1'], ['[::1]'], ['[::2]']],
     [['*'], ['anything.test'], []],
     [[], [], ['anything.test']],
-  ])('of %j is checked by its name', (allowHosts, inside, outside) => {
+  ])('of %j is matched by its name', (allowHosts, inside, outside) => {
     const rules = new EgressRules({ allowHosts });
     for (const host of inside) expect(rules.hostDenial(host), host).toBeNull();
     for (const host of outside) expect(rules.hostDenial(host)?.message, host).toContain('egress.allow_hosts');
@@ -164,7 +164,7 @@ describe('a connection', () => {
     });
   }
 
-  it('goes only to the addresses of a name that are allowed [egress.rebinding]', async () => {
+  it('is made only to the allowed addresses of a name [egress.rebinding]', async () => {
     const mixed = answering([v4('127.0.0.1'), v4('8.8.8.8'), { address: '::1', family: 6 }]);
     expect(await look(mixed)).toEqual([v4('8.8.8.8')]);
     expect(await look(mixed, strict, false)).toBe('8.8.8.8');
@@ -197,7 +197,7 @@ describe('a connection', () => {
     });
   }
 
-  it('is refused however the address is written, and nobody hears of it [egress.rebinding]', async () => {
+  it('is denied in every notation of the address, and no request is sent [egress.rebinding]', async () => {
     let requests = 0;
     const port = await listening((_request, response) => {
       requests += 1;
@@ -213,7 +213,7 @@ describe('a connection', () => {
     expect(await open(new EgressRules(), 'inner.test', port, answering([v4('127.0.0.1')]))).toBe('connected');
   });
 
-  it('is made to the address that was checked: a second answer has no say [egress.rebinding]', async () => {
+  it('is made to the address that was checked; a second DNS response has no effect [egress.rebinding]', async () => {
     const port = await listening((_request, response) => response.end());
     // Allowed at first, then the machine's own services: the one answer that is asked for is the one that is used.
     let asked = 0;
@@ -227,7 +227,7 @@ describe('a connection', () => {
     expect(asked).toBe(2);
   });
 
-  it('whose socket says otherwise is dropped before anything is sent [egress.rebinding]', async () => {
+  it('whose socket has another remote address is closed before anything is sent [egress.rebinding]', async () => {
     let requests = 0;
     const port = await listening(() => {
       requests += 1;
@@ -254,13 +254,13 @@ describe('an HTTP server of MCP', () => {
     ['http_sse_legacy', '/sse'],
   ] as const;
 
-  it.each(transports)('on this machine is reached over %s where loopback is listed', async (transport, path) => {
+  it.each(transports)('on this machine is reachable over %s if loopback is listed', async (transport, path) => {
     const { url } = await startHttp(fixture('http.mjs'), []);
     const { pool } = openPool({ egress: { allowAddresses: ['127.0.0.1'] } });
     expect(await textOf(call(pool, httpRecord('web', transport, url(path)), 'echo', { message: 'hi' }))).toBe('hi');
   });
 
-  it.each(transports)('elsewhere is a refusal of policy over %s, and is not tried again', async (transport, path) => {
+  it.each(transports)('at a denied address is a policy error over %s, without a retry', async (transport, path) => {
     const { url, port } = await startHttp(fixture('http.mjs'), []);
     const { pool, log } = openPool({ egress: { allowAddresses: [] } });
     const outcome = await call(pool, httpRecord('web', transport, url(path)), 'echo', { message: 'hi' });
@@ -274,7 +274,7 @@ describe('an HTTP server of MCP', () => {
     expect(other.error?.message).toContain('host "localhost" is not allowed');
   });
 
-  it('that redirects to another address leads nowhere [egress.redirect]', async () => {
+  it('that redirects to a denied address is not followed [egress.redirect]', async () => {
     const reached: string[] = [];
     const inner = createServer((request, response) => {
       reached.push(String(request.headers.authorization));
@@ -301,7 +301,7 @@ describe('an HTTP server of MCP', () => {
     expect(reached).toEqual([]);
   });
 
-  it('that is reached by a redirect is checked like any other [egress.redirect]', async () => {
+  it('that is reached by a redirect is checked as well [egress.redirect]', async () => {
     const { createHttpClient } = await import('../../../src/server/egress/http-client.ts');
     const client = await createHttpClient(new EgressRules({ allowAddresses: ['127.0.0.1'] }));
     onTestFinished(() => client.close());
@@ -324,7 +324,7 @@ describe('an HTTP server of MCP', () => {
     expect((error?.cause as Error | undefined)?.message).toContain('169.254.169.254 is a link-local address');
   });
 
-  it('is never asked through a proxy of the environment', async () => {
+  it('is never reached through a proxy of the environment', async () => {
     let proxied = 0;
     const proxy = createServer((_request, response) => {
       proxied += 1;

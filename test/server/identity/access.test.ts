@@ -20,7 +20,7 @@ it.each([
   [`Bearer ${'a'.repeat(41)}`, 'unknown'],
   [`Bearer ${admin},`, 'unknown'],
   [`Bearer ${'A'.repeat(40)}`, 'unknown'],
-])('%j is nobody: %s [sms.auth.roles]', async (authorization, stranger) => {
+])('%j is not authenticated: %s [sms.auth.roles]', async (authorization, stranger) => {
   expect(await access.identify({ authorization })).toBe(stranger);
 });
 
@@ -32,18 +32,18 @@ it.each([
   expect(await access.identify({ authorization })).toMatchObject({ name, roles, namespace: '*' });
 });
 
-it('ends what relies on a token that is gone, and nothing else', () => {
+it('ends the subscriptions of a removed token only', () => {
   const tokens = new FileTokens({ admin: [admin, 'b'.repeat(40)], node: [node] }, validity);
   const ended: string[] = [];
   for (const token of [admin, 'b'.repeat(40), node]) {
     const who = tokens.identify(token);
-    if (who === null) throw new Error('nobody');
+    if (who === null) throw new Error('not identified');
     validity.whileValid(who, () => ended.push(token));
-    validity.whileValid(who, () => ended.push('forgotten'))();
+    validity.whileValid(who, () => ended.push('unsubscribed'))();
   }
   tokens.replace({ admin: [admin], node: [node] });
   expect(ended).toEqual(['b'.repeat(40)]);
-  // The same text is another credential once it is for something else.
+  // The same text with another role is another credential.
   tokens.replace({ admin: [node], node: [admin] });
   expect(ended).toEqual(['b'.repeat(40), admin, node]);
 });

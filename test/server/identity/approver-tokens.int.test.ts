@@ -126,7 +126,7 @@ describe('one vote per person', () => {
 describe('names of approvers [approval.reserved]', () => {
   const rules = [approverRule({ name: 'ops', approvers: ['ops-*', '*'], needed: 2 })];
 
-  it('are not for admins of one namespace to create or rotate', async () => {
+  it('cannot be created or rotated by admins of one namespace', async () => {
     const sms = await startTestSms({ approverRules: rules });
     const { boss } = await withNamespaceAdmin(sms);
     await tokenOf(sms, 'ops-1', ['approver'], 'default');
@@ -139,7 +139,7 @@ describe('names of approvers [approval.reserved]', () => {
     await tokenOf(sms, 'carl', ['approver'], 'default', boss);
   });
 
-  it('that admins of one namespace hold already are listed', async () => {
+  it('are listed if tokens of one namespace have them', async () => {
     const sms = await startTestSms();
     const { boss } = await withNamespaceAdmin(sms);
     await tokenOf(sms, 'ops-1', ['approver'], 'default', boss);

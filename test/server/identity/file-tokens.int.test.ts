@@ -8,7 +8,7 @@ import { stopAll, temporaryDirectory } from '../../registry/running-sms.ts';
 
 afterEach(stopAll);
 
-it('makes two different tokens at the first start, for their owner alone, and keeps them [sms.auth.token_files]', () => {
+it('creates two different tokens at the first start, readable by their owner only, and retains them [sms.auth.token_files]', () => {
   const directory = join(temporaryDirectory(), 'new');
   const paths = { admin: join(directory, 'admin.token'), node: join(directory, 'node.token') };
   const { tokens, created } = ensureTokens(paths);
@@ -20,7 +20,7 @@ it('makes two different tokens at the first start, for their owner alone, and ke
   expect(ensureTokens(paths)).toEqual({ tokens, created: [] });
 });
 
-it('refuses a token file that others can read, and one without a token [sms.auth.token_files]', () => {
+it('rejects a token file that other users can read, and one without a token [sms.auth.token_files]', () => {
   const directory = temporaryDirectory();
   const paths = { admin: join(directory, 'admin.token'), node: join(directory, 'node.token') };
   const { tokens } = ensureTokens(paths);
@@ -28,7 +28,7 @@ it('refuses a token file that others can read, and one without a token [sms.auth
     chmodSync(paths.admin, mode);
     expect(() => ensureTokens(paths)).toThrow(/admin\.token is accessible to other users .*; run: chmod 600/);
   }
-  // As a container's platform hands out secrets.
+  // Container platforms mount secrets with this mode.
   chmodSync(paths.admin, 0o440);
   expect(ensureTokens(paths).tokens).toEqual(tokens);
   chmodSync(paths.admin, 0o600);
@@ -40,7 +40,7 @@ it('refuses a token file that others can read, and one without a token [sms.auth
   }
 });
 
-it('leaves no token that is not whole where there is no room for one [sms.auth.token_files] [store.no_room]', async () => {
+it('leaves no partial token on a full disk [sms.auth.token_files] [store.no_room]', async () => {
   const directory = temporaryDirectory();
   // A process that may write files of no size at all: every write fails as on a full disk.
   const script = `import(${JSON.stringify(new URL('../../../src/server/identity/file-tokens.ts', import.meta.url))})

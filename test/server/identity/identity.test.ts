@@ -2,15 +2,15 @@ import { expect, it } from 'vitest';
 import { type Identity, mayName, type Permission, refusal } from '../../../src/server/identity/identity.ts';
 import { type Role, roles } from '../../../src/server/records/permissions.ts';
 
-const somebody = (role: Role, namespace = '*'): Identity => ({
-  name: 'somebody',
+const user = (role: Role, namespace = '*'): Identity => ({
+  name: 'ann',
   roles: [role],
   namespace,
   mayReadJournals: false,
   expiresAtMs: null,
 });
 
-/** Who may what, written down a second time: a right that moves must be moved here too. */
+/** The permission table, repeated on purpose: a change must be made in both places. */
 const expected: Readonly<Record<Permission, readonly Role[]>> = {
   view: ['viewer', 'submitter', 'approver', 'operator', 'admin'],
   follow: ['admin', 'node'],
@@ -28,21 +28,21 @@ const cells = Object.entries(expected).flatMap(([permission, able]) =>
 );
 
 it.each(cells)('%s may %s: %s [people.roles]', (role, needs, may) => {
-  expect(refusal(somebody(role), { needs }) === null).toBe(may);
-  expect(refusal(somebody(role), { needs: 'anybody' })).toBeNull();
+  expect(refusal(user(role), { needs }) === null).toBe(may);
+  expect(refusal(user(role), { needs: 'anybody' })).toBeNull();
 });
 
-it('somebody without any role may nothing', () => {
+it('an identity without roles has no permissions', () => {
   for (const needs of Object.keys(expected) as Permission[]) {
-    expect(refusal({ ...somebody('viewer'), roles: [] }, { needs })).toContain('the role of "somebody" is none');
+    expect(refusal({ ...user('viewer'), roles: [] }, { needs })).toContain('the role of "ann" is none');
   }
 });
 
-it('who is of one namespace changes nothing that all share [people.namespaces]', () => {
+it('an identity of one namespace cannot change shared resources [people.namespaces]', () => {
   const of = (role: Role, needs: Permission, namespaced = false) =>
-    refusal(somebody(role, 'team-a'), { needs, namespaced });
+    refusal(user(role, 'team-a'), { needs, namespaced });
   expect(of('operator', 'operate')).toBe(
-    'this is shared by all namespaces, and "somebody" is limited to the namespace "team-a"',
+    'this is shared by all namespaces, and "ann" is limited to the namespace "team-a"',
   );
   for (const needs of ['operate', 'administer', 'follow', 'report'] as const) expect(of('admin', needs)).not.toBeNull();
   expect(of('operator', 'operate', true)).toBeNull();
@@ -50,10 +50,10 @@ it('who is of one namespace changes nothing that all share [people.namespaces]',
   for (const needs of ['follow', 'report', 'ask'] as const) expect(of('node', needs)).toBeNull();
 });
 
-it('a namespace is named by its own and by those of all [people.namespaces]', () => {
-  expect(mayName(somebody('viewer', 'team-a'), 'team-a')).toBe(true);
-  expect(mayName(somebody('viewer'), 'team-a')).toBe(true);
+it('a namespace is accessible to its own identities and to those of all namespaces [people.namespaces]', () => {
+  expect(mayName(user('viewer', 'team-a'), 'team-a')).toBe(true);
+  expect(mayName(user('viewer'), 'team-a')).toBe(true);
   for (const other of ['team-b', 'team-a ', 'TEAM-A', '', '*', 'default']) {
-    expect(mayName(somebody('admin', 'team-a'), other)).toBe(false);
+    expect(mayName(user('admin', 'team-a'), other)).toBe(false);
   }
 });

@@ -9,9 +9,9 @@ import { fsRecord, startTestSms, stopAll, type TestSms } from '../../registry/ru
 import { callMethod, rawGrpc } from './raw-grpc.ts';
 import { createToken, tokensPath } from './token-calls.ts';
 
-// Every route of the router and every method of the services, called by somebody of each role.
+// Every route of the router and every method of the services, called with each role.
 
-/** Somebody of a role, of all namespaces or of one, with a token of theirs. */
+/** A user with one role, of all namespaces or of one, and a token. */
 interface Person {
   readonly identity: Identity;
   readonly token: string;
@@ -40,7 +40,7 @@ const personCalled = (name: string) => {
   return found;
 };
 
-/** The kind of problem that a route answers with; `let in` where it is none of access. */
+/** The problem kind of a response; `let in`: not an authorization problem. */
 async function onRoute({ method, path }: { method: string; path: string }, headers: Record<string, string>) {
   const hasBody = method === 'POST' || method === 'PUT';
   const answer = await fetch(`${sms.sms.http}${path.replaceAll(/\{\w+\}/g, 'no-such-thing')}`, {
@@ -61,7 +61,7 @@ async function whatIsThere() {
 }
 
 describe('the matrix of roles', () => {
-  it('has everybody get what the needs of a route say, and nobody else [people.roles]', async () => {
+  it('allows each role exactly the routes whose needs it meets [people.roles]', async () => {
     const wrong: unknown[] = [];
     for (const route of sms.sms.routes) {
       for (const { identity, token } of people) {
@@ -71,14 +71,14 @@ describe('the matrix of roles', () => {
       }
       const expected = route.needs === 'anybody' ? 'let in' : 'unauthorized';
       for (const headers of [{}, { authorization: 'Bearer spr_0000000000000000000000' }]) {
-        if ((await onRoute(route, headers)) !== expected) wrong.push(['nobody', route.method, route.path]);
+        if ((await onRoute(route, headers)) !== expected) wrong.push(['unauthenticated', route.method, route.path]);
       }
     }
     expect(wrong).toEqual([]);
     expect(sms.sms.routes.length).toBeGreaterThan(20);
   });
 
-  it('has everybody get what the needs of a method say, and nobody else [people.roles]', async () => {
+  it('allows each role exactly the gRPC methods whose needs it meets [people.roles]', async () => {
     const session = rawGrpc(sms.sms.grpc);
     const wrong: unknown[] = [];
     const check = async (method: string, need: Need, who: Identity | null, headers: Record<string, string>) => {
@@ -107,7 +107,7 @@ describe('the matrix of roles', () => {
         ({ method, path, isQuestion }) =>
           method !== 'GET' && !isQuestion && !path.startsWith('/auth/') && !decides(path) && !submits(path),
       )) {
-        // Said in so many words, not by what the route says of itself.
+        // Written out here, not taken from the route.
         expect([route.method, route.path, await onRoute(route, { authorization })]).toEqual([
           route.method,
           route.path,
@@ -123,7 +123,7 @@ describe('the matrix of roles', () => {
     },
   );
 
-  it('lets nobody in by a method that a browser cannot mean: HEAD is GET, others are none', async () => {
+  it('authorizes HEAD like GET, and rejects other HTTP methods', async () => {
     const { token } = personCalled('viewer-of-all');
     const head = await fetch(`${sms.sms.http}/admin/api/mcp/servers`, {
       method: 'HEAD',
@@ -139,7 +139,7 @@ describe('the matrix of roles', () => {
   });
 });
 
-it('every route and method says what it asks of its caller, and changes ask for more than to read', () => {
+it('every route and method declares its needs, and changes need more than view', () => {
   const { routes } = sms.sms;
   const open = routes.filter(({ needs }) => needs === 'anybody').map(({ method, path }) => `${method} ${path}`);
   const logins = [
@@ -161,7 +161,7 @@ it('every route and method says what it asks of its caller, and changes ask for 
   }
 });
 
-it('a method of which nobody said who may call it cannot be served', () => {
+it('a method without declared needs cannot be served', () => {
   const router = (served: ConnectRouter) => served.service(Health, {});
   const options = { routes: router, needs: new Map() } as unknown as GrpcListenerOptions;
   expect(() => grpcListener(options)).toThrow('no permission declared for method grpc.health.v1.Health/Check');

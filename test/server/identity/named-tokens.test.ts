@@ -28,7 +28,7 @@ it.each([
   expect(personOf(name, find)).toBe(person);
 });
 
-it('ends where tokens name each other as creators', () => {
+it('ends if tokens name each other as creators', () => {
   expect(personOf('one', find)).toBe('one');
 });
 

@@ -1,14 +1,14 @@
 import { type ClientHttp2Session, connect, constants } from 'node:http2';
 import { onStop } from '../../registry/running-sms.ts';
 
-/** A connection of its own to the gRPC side. */
+/** A separate connection to the gRPC listener. */
 export function rawGrpc(address: string): ClientHttp2Session {
   const session = connect(`http://${address}`);
   onStop(() => session.destroy());
   return session;
 }
 
-/** Calls a method with an empty message: the gRPC status, or `open` for a stream that goes on. */
+/** Calls a method with an empty message. Returns the gRPC status, or `open` for a stream that stays open. */
 export function callMethod(
   session: ClientHttp2Session,
   method: string,

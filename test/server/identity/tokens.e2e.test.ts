@@ -24,8 +24,8 @@ const listed = async (sms: TestSms) =>
   (await sms.http('GET', tokensPath)).body.tokens as readonly Record<string, unknown>[];
 const statusOf = async (sms: TestSms, token: string, path = me) => (await sms.http('GET', path, { token })).status;
 
-describe('a token with a name', () => {
-  it('is shown once, is somebody, and is stored as a digest alone [people.tokens]', async () => {
+describe('a named token', () => {
+  it('is shown once, authenticates its user, and is stored only as a digest [people.tokens]', async () => {
     const sms = await startTestSms();
     const token = await createToken(sms, { name: 'ci', roles: ['operator'], description: 'the pipeline' });
     expect(token).toMatch(/^spr_[0-9a-f]{72}$/);
@@ -47,7 +47,7 @@ describe('a token with a name', () => {
     expect(answer.text).not.toContain(digest);
   });
 
-  it('is known again after a restart, with its last use [people.tokens]', async () => {
+  it('is valid after a restart, with its last use [people.tokens]', async () => {
     const sms = await startTestSms();
     const token = await createToken(sms, { name: 'ci', roles: ['viewer'] });
     expect((await listed(sms))[0]).toMatchObject({ last_used_at_ms: null });
@@ -57,11 +57,11 @@ describe('a token with a name', () => {
     const [shown] = await listed(sms);
     expect(Number(shown?.last_used_at_ms)).toBeGreaterThanOrEqual(before);
     expect(await statusOf(sms, token)).toBe(200);
-    // Using it is no change of it.
+    // A use does not change the token record.
     expect(shown?.mod_revision).toBe(1);
   });
 
-  it('is revoked at once, also for what is open [people.revoke]', async () => {
+  it('is revoked at once, for open streams as well [people.revoke]', async () => {
     const sms = await startTestSms();
     const viewer = await createToken(sms, { name: 'screen', roles: ['viewer'] });
     const node = await createToken(sms, { name: 'node-7', roles: ['node'] });
@@ -72,7 +72,7 @@ describe('a token with a name', () => {
     await sms.http('POST', servers, { json: fsRecord });
     expect((await watch.next()).done).toBe(false);
     const broken = watch.next().then(
-      () => 'goes on',
+      () => 'open',
       () => 'broken',
     );
     for (const name of ['screen', 'node-7'])
@@ -85,7 +85,7 @@ describe('a token with a name', () => {
     expect((await sms.http('DELETE', `${tokensPath}/screen`)).status).toBe(404);
   });
 
-  it('is rotated: old and new are valid together for as long as was asked [people.rotate]', async () => {
+  it('is rotated: the old and the new text are valid together for the requested time [people.rotate]', async () => {
     const sms = await startTestSms();
     const first = await createToken(sms, { name: 'ci', roles: ['viewer'] });
     const rotate = async (overlap_ms?: number) =>
@@ -106,7 +106,7 @@ describe('a token with a name', () => {
     expect((await rotate(0)).status).toBe(200);
   });
 
-  it('ends by itself when its time is over, also for what is open [people.expiry]', async () => {
+  it('expires, for open streams as well [people.expiry]', async () => {
     const sms = await startTestSms();
     await inEnoughTime(1_500, async (ms) => {
       const name = `guest-${ms}`;
@@ -120,7 +120,7 @@ describe('a token with a name', () => {
     });
   });
 
-  it('is refused for a field that is not right, which is named', async () => {
+  it('is rejected with an invalid field, which the error names', async () => {
     const sms = await startTestSms();
     const cases: readonly (readonly [object, string])[] = [
       [{ name: 'Ci', roles: ['viewer'] }, 'name'],
@@ -149,14 +149,14 @@ describe('a token with a name', () => {
     expect(await listed(sms)).toEqual([]);
   });
 
-  it('has a name of its own', async () => {
+  it('has a unique name', async () => {
     const sms = await startTestSms();
     await createToken(sms, { name: 'ci', roles: ['viewer'] });
     const again = await askForToken(sms, { name: 'ci', roles: ['admin'] });
     expect([again.status, again.body.type]).toEqual([409, 'urn:spear:problem:token-exists']);
   });
 
-  it('is in the trail by name, with all that was done to it and by it [people.audit]', async () => {
+  it('is in the audit log by name, with all changes to it and by it [people.audit]', async () => {
     const sms = await startTestSms();
     const admin = await createToken(sms, { name: 'alice', roles: ['admin'] });
     await createToken(sms, { name: 'ci', roles: ['viewer'], namespace: 'team-a' }, admin);
@@ -180,7 +180,7 @@ describe('a token with a name', () => {
   });
 });
 
-it('the first of two headers counts, whatever the second says', async () => {
+it('the first of two authorization headers decides', async () => {
   const sms = await startTestSms();
   const { host, port, hostname } = new URL(sms.sms.http);
   const ask = (...tokens: string[]) =>
@@ -197,7 +197,7 @@ it('the first of two headers counts, whatever the second says', async () => {
   expect(await ask('wrong', sms.adminToken)).toBe(401);
 });
 
-it('rotated and revoked at the same moment: revoked, and no text of it is valid [people.revoke]', async () => {
+it('a token that is rotated and revoked concurrently is revoked, with all of its texts [people.revoke]', async () => {
   const sms = await startTestSms();
   const texts = [await createToken(sms, { name: 'ci', roles: ['viewer'] })];
   const rotate = () => sms.http('POST', `${tokensPath}/ci/rotate`, { json: {} });
@@ -208,7 +208,7 @@ it('rotated and revoked at the same moment: revoked, and no text of it is valid 
   for (const text of texts) expect(await statusOf(sms, text)).toBe(401);
 });
 
-it('uses are written together, seldom, and again when that failed', async () => {
+it('uses are written in batches, and again after a failure', async () => {
   const store = createMemoryStoreOf(tokenUseKind);
   const logged: string[] = [];
   let isFull = true;
@@ -257,7 +257,7 @@ describe('an admin of one namespace', () => {
     return { sms, admin };
   };
 
-  it('names its own alone [people.namespaces]', async () => {
+  it('has access only to that namespace [people.namespaces]', async () => {
     const { sms, admin } = await start();
     for (const namespace of ['team-b', '*', 'default']) {
       expect((await askForToken(sms, { name: 'x', roles: ['viewer'], namespace }, admin)).status).toBe(403);
@@ -274,7 +274,7 @@ describe('an admin of one namespace', () => {
     expect(await listed(sms)).toHaveLength(3);
   });
 
-  it('changes nothing that all share, and reads no record whole [people.namespaces]', async () => {
+  it('cannot change shared resources or read unmasked records [people.namespaces]', async () => {
     const { sms, admin } = await start();
     const put = await sms.http('PUT', `${servers}/fs`, { json: fsRecord, token: admin });
     expect([put.status, put.body.detail]).toEqual([
@@ -287,7 +287,7 @@ describe('an admin of one namespace', () => {
     expect(await statusOf(sms, admin, servers)).toBe(200);
   });
 
-  it('hands out nothing that it does not have, nor gets hold of it [people.no_escalation]', async () => {
+  it('cannot grant or obtain permissions that it does not have [people.no_escalation]', async () => {
     const { sms, admin } = await start();
     expect((await askForToken(sms, { name: 'n', roles: ['node'] }, admin)).status).toBe(403);
     expect((await askForToken(sms, { name: 'j', roles: ['viewer'], read_journals: true }, admin)).status).toBe(403);
@@ -295,13 +295,13 @@ describe('an admin of one namespace', () => {
     await createToken(sms, { name: 'auditor', roles: ['viewer'], namespace: 'team-a', read_journals: true });
     for (const name of ['team-a-node', 'auditor']) {
       expect((await sms.http('POST', `${tokensPath}/${name}/rotate`, { token: admin, json: {} })).status).toBe(403);
-      // To take a right away is not to have it.
+      // Removing a permission requires it as well.
       expect((await sms.http('DELETE', `${tokensPath}/${name}`, { token: admin })).status).toBe(200);
     }
   });
 });
 
-it('ten thousand tokens are known as fast as one, and listed', async () => {
+it('ten thousand tokens are looked up as fast as one, and listed', async () => {
   const store = createMemoryStoreOf(tokenKind);
   const texts = Array.from({ length: 10_000 }, newTokenText);
   const stamps = { updated_at_ms: 0, mod_revision: 0 };

@@ -28,7 +28,7 @@ describe('a known secret', () => {
     ['behind one byte in base64', base64(`u${SECRET}`)],
     ['behind two bytes in base64', base64(`u:${SECRET}`)],
     ['in the middle of base64', base64(`user:${SECRET}@host and more`)],
-  ])('is taken out: %s', (_, text) => {
+  ])('is redacted: %s', (_, text) => {
     const { redact } = redactor(SECRET);
     const clean = redact(`before ${text} after`);
     expect(clean).toMatch(/^before .*\[redacted\].* after$/);
@@ -44,23 +44,23 @@ describe('a known secret', () => {
     ['the end of a line of a file', 'canary-99\n', 'token canary-99 here', 'token [redacted] here'],
     ['characters of patterns', 'a.b*c[d](e)|f', 'got a.b*c[d](e)|f, not axb*c', 'got [redacted], not axb*c'],
     ['half a character', 'abcdefg\ud800h', 'got abcdefg\ud800h', 'got [redacted]'],
-  ])('with %s is taken out', (_, secret, text, clean) => {
+  ])('with %s is redacted', (_, secret, text, clean) => {
     expect(redactor(secret).redact(text)).toBe(clean);
   });
 
-  it('that contains another one leaves nothing of itself behind', () => {
+  it('that contains another one is redacted completely', () => {
     const { redact } = redactor('token-of', 'token-of-bob');
     expect(redact('token-of-bob, token-of-eve')).toBe('[redacted], [redacted]-eve');
   });
 
-  it('of fewer than eight characters is only known where it belongs', () => {
+  it('of fewer than eight characters is redacted only in its scope', () => {
     const all = redactor('s3cret', 'none', '');
     expect(all.redact('s3cret none')).toBe('s3cret none');
     expect(all.scoped(['s3cret', 'none'])('s3cret none')).toBe('[redacted] none');
     expect(all.scoped(['s3cret', 'eight-or-more'], 8)('s3cret eight-or-more')).toBe('s3cret [redacted]');
   });
 
-  it('of a record is forgotten when there are far too many, the one used longest ago first', () => {
+  it('of a record is evicted above the limit, least recently used first', () => {
     const made = new Redactor();
     for (let i = 0; i < 1_000; i++) made.addOfRecord(`secret-number-${i}`);
     made.addOfRecord('secret-number-0');
@@ -70,14 +70,14 @@ describe('a known secret', () => {
     );
   });
 
-  it('of the process is never forgotten, whatever else there is', () => {
+  it('of the process is never evicted', () => {
     const made = redactor('the-key-of-the-model');
     made.addOfRecord(Array.from({ length: 3_000 }, (_, at) => `certificate-line-${at}`).join('\n'));
     for (let i = 0; i < 1_500; i++) made.addOfRecord(`secret-number-${i}`);
     expect(made.redact('the-key-of-the-model')).toBe('[redacted]');
   });
 
-  it('is taken out where it belongs, also once the process has forgotten it', () => {
+  it('is redacted in its scope after its eviction', () => {
     const made = new Redactor();
     made.addOfRecord('secret-of-one-server');
     const redact = made.scoped(['secret-of-one-server']);
@@ -86,7 +86,7 @@ describe('a known secret', () => {
     expect(redact('secret-of-one-server')).toBe('[redacted]');
   });
 
-  it('is every one that was made into a Secret', () => {
+  it('includes the value of every Secret', () => {
     new Secret('known-from-now-on');
     new Secret('http://proxy:hidden-part', ['hidden-part']);
     expect(knownSecrets.redact('known-from-now-on')).toBe('[redacted]');
@@ -95,7 +95,7 @@ describe('a known secret', () => {
 });
 
 describe('JSON', () => {
-  it('stays JSON, whatever the secret looks like', () => {
+  it('remains valid JSON, whatever the secret contains', () => {
     const made = redactor('","bb":"', 'canary-99');
     expect(JSON.parse(made.json({ a: '","bb":"', c: ['canary-99', 7, null], 'canary-99': true }))).toEqual({
       a: '[redacted]',
@@ -111,27 +111,27 @@ describe('JSON', () => {
     ['with signs escaped that need not be', 'canary/99"x', '{"a":"canary\\/99\\"x"}'],
     ['with letters escaped', 'canary/99"x', '{"a":"c\\u0061nary/99\\u0022x"}'],
     ['in the name of a field', 'canary/99"x', '{"canary\\/99\\"x":1}'],
-  ])('is cleaned by the text that it was parsed from: %s', (_, secret, source) => {
+  ])('is redacted with the text that it was parsed from: %s', (_, secret, source) => {
     const clean = redactor(secret).clean(JSON.parse(source), source);
     expect(JSON.stringify(clean)).toContain('[redacted]');
     expect(JSON.stringify(clean)).not.toContain('canary');
   });
 
-  it('is the same value where nothing of it is secret', () => {
+  it('is the same value without a secret', () => {
     const source = '{"a":"x\\n","b":"\\u0041"}';
     const value = JSON.parse(source);
     expect(redactor('canary-99').clean(value, source)).toBe(value);
     expect(new Redactor().clean(value, source)).toBe(value);
   });
 
-  it('is cleaned at any depth', () => {
+  it('is redacted at any depth', () => {
     const value = { a: [{ b: 'canary-99' }], n: 1 };
     expect(redactStrings(value, redactor('canary-99').redact)).toEqual({ a: [{ b: '[redacted]' }], n: 1 });
   });
 });
 
-describe('a text that comes in pieces', () => {
-  /** As a stream hands it out. */
+describe('streamed text', () => {
+  /** Emits text like a stream. */
   function streamed(known: Redactor, pieces: readonly string[]): string {
     let held = '';
     let out = '';
@@ -144,7 +144,7 @@ describe('a text that comes in pieces', () => {
     return out + known.redact(held);
   }
 
-  it('is held back no longer than it may become a secret', () => {
+  it('is held back only while it may become a secret', () => {
     const known = redactor('sk-abcdefgh');
     expect(known.settledLength('nothing of it')).toBe(13);
     expect(known.settledLength('it ends in sk-abc')).toBe(11);
@@ -152,14 +152,14 @@ describe('a text that comes in pieces', () => {
     expect(known.settledLength('sk-abx')).toBe(6);
   });
 
-  it('is not cut inside a secret that ends as another begins', () => {
+  it('is not cut inside a secret whose end could begin another', () => {
     const known = redactor('first-secret', 'tomorrow-secret');
     expect(known.settledLength('a first-secret')).toBe(2);
     expect(streamed(known, ['a first-secret', ' b'])).toBe('a [redacted] b');
     expect(streamed(known, ['a first-secre', 'tomorrow-secret'])).not.toContain('first-secret');
   });
 
-  it('comes out as it does in one piece, however it is cut', () => {
+  it('is redacted like the whole text, however it is split', () => {
     const known = redactor('aabbaabb', 'bbaabbaabbcc');
     const texts = fc.stringMatching(/^(a|b|c|aabbaabb|bbaabbaabbcc){0,12}$/);
     fc.assert(

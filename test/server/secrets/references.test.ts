@@ -34,11 +34,11 @@ describe('resolveReferences', () => {
     expect(resolveReferences(value, lookup(variables))).toBe(expected);
   });
 
-  it('names the first that is missing', () => {
+  it('names the first missing variable', () => {
     expect(resolveReferences(`${ref('A')}${ref('B')}`, lookup({ A: '1' }))).toEqual({ missing: 'B' });
   });
 
-  it('refuses what records may not refer to, whether it is set or has a default', () => {
+  it('refuses a forbidden variable, whether it is set or has a default', () => {
     expect(resolveReferences(ref('KEY'), lookup({ KEY: 'secret' }, ['KEY']))).toEqual({ refused: 'KEY' });
     expect(resolveReferences(ref('KEY:-x'), lookup({}, ['KEY']))).toEqual({ refused: 'KEY' });
   });
@@ -95,7 +95,7 @@ describe('what records may refer to', () => {
     expect(mayReferToVariable(name, owned)).toBe(byUser);
   });
 
-  it('is a model key only where the config names it [record.reference_policy]', () => {
+  it('includes a model key only if the config names it [record.reference_policy]', () => {
     for (const name of modelKeyNames) {
       expect(mayReferToVariable(name, listed)).toBe(false);
       expect(mayReferToVariable(name, { ...listed, names: [name] })).toBe(true);

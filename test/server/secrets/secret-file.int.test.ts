@@ -30,20 +30,20 @@ it.each([
   [0o604, '604'],
   [0o620, '620'],
   [0o602, '602'],
-])('of mode %o is refused, and the way out is named [secrets.file]', (mode, shown) => {
+])('of mode %o is rejected, and the error names the fix [secrets.file]', (mode, shown) => {
   const path = secretFile(mode);
   expect(() => readSecretFile(path)).toThrow(
     `${path} is accessible to other users (mode ${shown}); run: chmod 600 ${path}`,
   );
 });
 
-it('behind a link is judged by what it is, not by the link [secrets.file]', () => {
+it('behind a symbolic link is checked itself, not the link [secrets.file]', () => {
   const link = join(folder, 'link');
   symlinkSync(secretFile(0o644), link);
   expect(() => readSecretFile(link)).toThrow('accessible to other users');
 });
 
-it('of somebody else is refused; root may own it [secrets.file]', () => {
+it('of another user is rejected; root may own it [secrets.file]', () => {
   const path = secretFile(0o600);
   const owner = process.getuid?.() ?? 0;
   const other = owner + 1;
@@ -56,7 +56,7 @@ it('of somebody else is refused; root may own it [secrets.file]', () => {
   }
 });
 
-it('is a regular file of a secret’s size [secrets.file]', () => {
+it('must be a regular file of limited size [secrets.file]', () => {
   expect(() => readSecretFile(folder)).toThrow(/is not a regular file|EISDIR/);
   const pipe = join(folder, 'pipe');
   execFileSync('mkfifo', [pipe]);
@@ -65,7 +65,7 @@ it('is a regular file of a secret’s size [secrets.file]', () => {
   expect(() => readSecretFile(large)).toThrow(`the limit for a secret is ${MAX_SECRET_FILE_BYTES}`);
 });
 
-it('named by a backend is checked when that backend is used, and not before [secrets.file]', async () => {
+it('of a backend is checked when the backend is used, not before [secrets.file]', async () => {
   const open = secretFile(0o644);
   const config = join(folder, 'config.toml');
   writeFileSync(

@@ -8,7 +8,7 @@ const VALUE = 'sk-do-not-show-me';
 describe('a secret', () => {
   const secret = new Secret(VALUE);
 
-  it('is revealed to who asks', () => {
+  it('is returned by reveal()', () => {
     expect(secret.reveal()).toBe(VALUE);
   });
 
@@ -19,11 +19,11 @@ describe('a secret', () => {
     ['format', format('%s %o %j', secret, secret, secret)],
     ['its keys', JSON.stringify([...Object.keys(secret), ...Object.values(secret)])],
     ['a structured clone', inspect(structuredClone(secret))],
-  ])('does not show itself in %s', (_, shown) => {
+  ])('does not appear in %s', (_, shown) => {
     expect(shown).not.toContain('sk-');
   });
 
-  it('says what it is instead', () => {
+  it('is shown as a placeholder', () => {
     expect(`${secret} ${JSON.stringify(secret)} ${inspect(secret)}`).toBe('[secret] "[secret]" [secret]');
   });
 });
@@ -63,7 +63,7 @@ describe('a reference', () => {
     expect(() => resolveSecret(reference, read)).toThrow(expect.objectContaining({ name: 'SecretError', message }));
   });
 
-  it('does not take what every object has for a variable [config.secret.reference]', () => {
+  it('does not resolve inherited properties as variables [config.secret.reference]', () => {
     expect(() => resolveSecret('env:constructor', { env: {}, readFile: () => '' })).toThrow('is not set');
     const policy = { mode: 'listed', names: ['constructor'], paths: [], backendKeyNames: [] } as const;
     expect(createSecretSource(policy, {}).variables.get('constructor')).toBeUndefined();

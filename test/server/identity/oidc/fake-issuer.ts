@@ -43,7 +43,7 @@ export function signed(key: FakeKey, claims: object, header: object = {}): strin
   return `${text}.${sign(key.alg === 'EdDSA' ? null : 'sha256', Buffer.from(text), how).toString('base64url')}`;
 }
 
-/** By a secret: what somebody makes who has the public key, and hopes that it is taken for one. */
+/** An HMAC with the public key as secret, for algorithm confusion attacks. */
 export function signedBySecret(secret: string | Buffer, claims: object, header: object): string {
   const text = `${part({ alg: 'HS256', typ: 'JWT', ...header })}.${part(claims)}`;
   return `${text}.${createHmac('sha256', secret).update(text).digest('base64url')}`;
@@ -53,7 +53,7 @@ export function unsigned(claims: object, alg: string, signature = ''): string {
   return `${part({ alg, typ: 'JWT' })}.${part(claims)}.${signature}`;
 }
 
-/** An issuer whose every answer a test decides. */
+/** An issuer with responses set by the test. */
 export async function startFakeIssuer(): Promise<FakeIssuer> {
   const asked: string[] = [];
   const nonces = new Map<string, string>();

@@ -3,8 +3,8 @@ import type { AddressInfo } from 'node:net';
 // @ts-expect-error it has no types of its own
 import { Provider } from 'oidc-provider';
 
-// A real OpenID Connect issuer as a process of its own. Whoever comes is the user that /as/NAME named last, and
-// consents. Its first line on stdout is its address.
+// A real OpenID Connect issuer in its own process. Every browser is the user that /as/NAME named last, and consents. The
+// first line on stdout is the address.
 
 const users: Readonly<Record<string, object>> = {
   alice: { groups: ['spear-admins', 'everybody'], team: '*' },
@@ -64,6 +64,7 @@ async function consent(provider: Provider, request: IncomingMessage, response: S
   const refused = { error: 'access_denied', error_description: '<script>alert(1)</script>' };
   const grant = new provider.Grant({ accountId: user, clientId: params.client_id });
   grant.addOIDCScope('openid profile');
-  const result = user === 'nobody' ? refused : { login: { accountId: user }, consent: { grantId: await grant.save() } };
+  const result =
+    user === 'mallory' ? refused : { login: { accountId: user }, consent: { grantId: await grant.save() } };
   await provider.interactionFinished(request, response, result, { mergeWithLastSubmission: false });
 }

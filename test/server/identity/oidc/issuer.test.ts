@@ -7,7 +7,7 @@ const name = 'https://id.example';
 const [one, two] = [makeKey('one'), makeKey('two')];
 const minute = 60_000;
 
-/** An issuer whose clock and answers a test decides. */
+/** An issuer with a clock and responses set by the test. */
 function start(answers: { keys: readonly object[]; broken?: string; description?: object }) {
   const clock = { nowMs: 0 };
   const asked: string[] = [];
@@ -37,7 +37,7 @@ function tokenBy(key: typeof one): SignedToken {
   return token;
 }
 
-it('learns a new key when a token names one, drops one that was taken back, and asks seldom [people.oidc.rotation]', async () => {
+it('loads a new key when a token names it, drops a revoked key, and bounds its requests [people.oidc.rotation]', async () => {
   const { issuer, clock, asked, answers } = start({ keys: [published(one)] });
   expect(await issuer.keysFor(tokenBy(one))).toHaveLength(1);
   answers.keys = [published(two)];
@@ -52,7 +52,7 @@ it('learns a new key when a token names one, drops one that was taken back, and 
   expect(await issuer.keysFor(tokenBy(two))).toHaveLength(0);
 });
 
-it('is believed for an hour by what it said, and not after that [people.oidc.away]', async () => {
+it('an unreachable issuer keeps its cached keys for an hour [people.oidc.away]', async () => {
   const { issuer, clock, answers } = start({ keys: [published(one)] });
   await issuer.keysFor(tokenBy(one));
   answers.broken = 'connection refused';
@@ -70,11 +70,11 @@ it.each([
   [{ jwks_uri: 'http://id.example/keys' }, 'its jwks_uri is not an https URL'],
   [{ jwks_uri: 'file:///etc/passwd' }, 'its jwks_uri is not an https URL'],
   [{ token_endpoint: undefined }, 'its token_endpoint is not an https URL'],
-])('that says %j is not used', async (description, why) => {
+])('an issuer with %j is rejected', async (description, why) => {
   await expect(start({ keys: [published(one)], description }).issuer.endpoints()).rejects.toThrow(why);
 });
 
-it('without a key that can be used is not used', async () => {
+it('an issuer without a usable key is rejected', async () => {
   const { publicKey } = makeKey('small', 'RS256');
   const unusable = [
     { kty: 'oct', k: 'c2VjcmV0' },

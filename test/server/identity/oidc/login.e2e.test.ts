@@ -20,7 +20,7 @@ afterEach(stopAll);
 const me = '/admin/api/me';
 const servers = '/admin/api/mcp/servers';
 
-/** What a page keeps, and what it shows of it. */
+/** The secret of a page and its challenge. */
 function pageSecret() {
   const secret = randomBytes(16).toString('hex');
   return { secret, challenge: createHash('sha256').update(secret).digest('hex') };
@@ -38,7 +38,7 @@ async function logIn(sms: TestSms, user: string, returnTo = '/console/') {
 }
 
 describe('a login at a real issuer, on loopback', () => {
-  it('gives the page a session of its own, without any cookie [people.oidc.login]', async () => {
+  it('gives the page a session without a cookie [people.oidc.login]', async () => {
     const sms = await startTestSms({ oidc: usual(real.issuer) });
     expect((await sms.http('GET', '/auth/options', { token: null })).body).toEqual({
       login: true,
@@ -79,7 +79,7 @@ describe('a login at a real issuer, on loopback', () => {
     expect(JSON.stringify([lines, sms.logged])).not.toContain(token);
   });
 
-  it('is worth nothing to another page, twice, or without having begun [people.oidc.login]', async () => {
+  it('cannot be completed by another page, twice, or without a start [people.oidc.login]', async () => {
     const sms = await startTestSms({ oidc: usual(real.issuer) });
     const first = await logIn(sms, 'alice');
     expect((await exchange(sms, first.code, pageSecret().secret)).status).toBe(403);
@@ -93,7 +93,7 @@ describe('a login at a real issuer, on loopback', () => {
     }
   });
 
-  it('goes by a client with a secret too, and the secret is nowhere to be read [people.oidc.login]', async () => {
+  it('works for a client with a secret, which appears in no output [people.oidc.login]', async () => {
     const secret = 'canary-oidc-secret-0123456789';
     const lines = (
       reference: string,
@@ -112,16 +112,16 @@ roles_claim = "groups"\nnamespace = "team-c"\n[oidc.roles]\neverybody = ["viewer
     expect([back.status, back.text]).toEqual([403, expect.stringContaining('invalid_client')]);
   });
 
-  it('that the issuer refuses, or that does not say where somebody belongs, is refused [people.oidc.refused]', async () => {
+  it('is rejected if the issuer denies it or the user has no namespace [people.oidc.refused]', async () => {
     const sms = await startTestSms({ oidc: usual(real.issuer) });
-    const refused = await logIn(sms, 'nobody');
+    const refused = await logIn(sms, 'mallory');
     expect([refused.back.status, refused.back.text]).toEqual([403, expect.stringContaining('(access_denied)')]);
     expect(refused.back.text).not.toContain('script');
     const { back } = await logIn(sms, 'dave');
     expect([back.status, back.text]).toEqual([403, expect.stringContaining('has no user name or no namespace')]);
   });
 
-  it('takes a JWT access token of a program for the API [people.oidc.api]', async () => {
+  it('accepts a JWT access token of a program for the API [people.oidc.api]', async () => {
     const audience = 'https://spear.test/api';
     const sms = await startTestSms({ oidc: usual(real.issuer, `audiences = ["${audience}"]`) });
     const answer = await fetch(`${real.issuer}/token`, {
@@ -134,7 +134,7 @@ roles_claim = "groups"\nnamespace = "team-c"\n[oidc.roles]\neverybody = ["viewer
   });
 });
 
-it('a login that would lead on to another place is not begun', async () => {
+it('a login with a return path to another origin is rejected', async () => {
   const sms = await startTestSms({ oidc: usual(real.issuer) });
   const paths = [
     '//evil.example',
@@ -152,7 +152,7 @@ it('a login that would lead on to another place is not begun', async () => {
   }
 });
 
-it('nobody logs in where there is no issuer', async () => {
+it('without an issuer there is no login', async () => {
   const sms = await startTestSms();
   expect((await sms.http('GET', '/auth/options', { token: null })).body).toEqual({
     login: false,
@@ -228,7 +228,7 @@ describe('with TLS', () => {
     return cookie.split(';', 1)[0] ?? '';
   }
 
-  it('a session is a cookie that changes something only with a header that no form sends [people.oidc.cookie]', async () => {
+  it('a session cookie allows changes only with a header that no form can send [people.oidc.cookie]', async () => {
     const running = await start();
     const { call, test } = running;
     const cookie = await cookieOf(running);
@@ -255,7 +255,7 @@ describe('with TLS', () => {
     expect((await call('GET', me, { cookie })).status).toBe(401);
   });
 
-  it('an ID token of another login is not taken for this one [people.oidc.login]', async () => {
+  it('an ID token of another login is rejected [people.oidc.login]', async () => {
     const running = await start();
     const { fake, key, call } = running;
     for (const more of [{ nonce: 'another' }, { nonce: undefined }, { aud: 'another-app' }]) {

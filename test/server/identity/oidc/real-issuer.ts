@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 
 export interface RealIssuer {
   readonly issuer: string;
-  /** Who comes from now on. */
+  /** Sets the user of the following logins. */
   become(user: string): Promise<void>;
   end(): Promise<void>;
 }
@@ -30,7 +30,7 @@ export async function startRealIssuer(): Promise<RealIssuer> {
   };
 }
 
-/** Somebody's browser: follows redirects, and keeps cookies, up to an address with a fragment, or one where it stops. */
+/** A browser: follows redirects and stores cookies, up to a URL with a fragment or one where it stops. */
 export async function browse(
   address: string,
   stopsAt: (next: URL) => boolean = ({ hash }) => hash !== '',

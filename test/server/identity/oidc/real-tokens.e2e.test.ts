@@ -123,7 +123,7 @@ it('rejects forged variants of a token that a real issuer signed [people.oidc.re
   expect(taken).toEqual([]);
 });
 
-it('rejects a login answer of another issuer, and one without the announced iss [people.oidc.mix-up]', async () => {
+it('rejects a login redirect of another issuer, and one without a supported iss [people.oidc.mix-up]', async () => {
   const sms = await startTestSms({ oidc: usual(real.issuer) });
   const challenge = '0'.repeat(64);
   const begun = async () => {

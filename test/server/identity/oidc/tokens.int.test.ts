@@ -40,7 +40,7 @@ async function start(
 const ask = async (sms: TestSms, token: string) => (await sms.http('GET', me, { token })).status;
 
 describe('a token of the issuer', () => {
-  it.each(['RS256', 'ES256', 'EdDSA'] as const)('signed by %s is somebody [people.oidc.api]', async (alg) => {
+  it.each(['RS256', 'ES256', 'EdDSA'] as const)('signed by %s is authenticated [people.oidc.api]', async (alg) => {
     const { sms, fake, claims } = await start();
     const key = makeKey('two', alg);
     fake.keys = [published(makeKey('one')), published(key), { kty: 'oct', k: 'AAAA', kid: 'two' }];
@@ -59,7 +59,7 @@ describe('a token of the issuer', () => {
     ).toBe(5);
   });
 
-  it('that is not what it should be is nobody [people.oidc.refused]', async () => {
+  it('that is forged or invalid is rejected [people.oidc.refused]', async () => {
     const { sms, fake, key, claims } = await start();
     const stranger = makeKey('one');
     const pem = key.publicKey.export({ type: 'spki', format: 'pem' });
@@ -104,13 +104,13 @@ describe('a token of the issuer', () => {
     );
     expect(outcomes).toEqual(Object.fromEntries(Object.keys(bad).map((name) => [name, 401])));
     expect(await ask(sms, good)).toBe(200);
-    // A minute is what clocks may differ.
+    // Clocks may differ by one minute.
     expect(await ask(sms, signed(key, { ...claims, exp: now() - 20 }))).toBe(200);
     const late = await sms.http('GET', me, { token: bad['over for long'] ?? '' });
     expect(late.body.detail).toContain('this token has expired');
   });
 
-  it('has the roles that the mapping gives, none for others [people.oidc.mapping]', async () => {
+  it('has the roles of the mapping, and no others [people.oidc.mapping]', async () => {
     const { sms, key, claims } = await start('journal_values = ["auditors"]');
     const as = async (more: object) => (await sms.http('GET', me, { token: signed(key, { ...claims, ...more }) })).body;
     expect(await as({ groups: ['spear-admins', 'auditors', 'x'] })).toMatchObject({
@@ -129,21 +129,21 @@ describe('a token of the issuer', () => {
     }
   });
 
-  it('by a new key is taken when the issuer has changed its keys, and not asked about all the time [people.oidc.rotation]', async () => {
+  it('by an unknown key causes at most one request to the issuer per interval [people.oidc.rotation]', async () => {
     const { sms, fake, key, claims } = await start();
     const asked = () => fake.asked.filter((path) => path === '/keys').length;
     await Promise.all(Array.from({ length: 20 }, (_, number) => ask(sms, signed(key, { ...claims, jti: number }))));
     expect(asked()).toBe(1);
     const next = makeKey('two');
     fake.keys = [published(next)];
-    // Soon after the last answer nothing is asked, whatever keys tokens name.
+    // Soon after the last response no request is made, whatever keys tokens name.
     for (let number = 0; number < 20; number++) expect(await ask(sms, signed(makeKey(`k${number}`), claims))).toBe(401);
     expect(asked()).toBe(1);
   });
 });
 
-describe('an issuer that is away', () => {
-  it('makes its tokens 503, and others are taken as ever [people.oidc.away]', async () => {
+describe('an unreachable issuer', () => {
+  it('fails its tokens with 503, and other tokens work [people.oidc.away]', async () => {
     const fake = await startFakeIssuer();
     await fake.stop();
     const key = makeKey('one');
@@ -172,7 +172,7 @@ describe('an issuer that is away', () => {
     expect(login.status).toBe(503);
   });
 
-  it('in a place that the rules do not allow is not asked [people.oidc.away]', async () => {
+  it('at an address that the egress rules deny gets no request [people.oidc.away]', async () => {
     const fake = await startFakeIssuer();
     const key = makeKey('one');
     fake.keys = [published(key)];

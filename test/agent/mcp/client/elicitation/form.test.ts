@@ -24,7 +24,7 @@ const same = (text: string) => text;
 const ask = (params: object) => parseQuestion(JSON.parse(JSON.stringify(params)), same);
 
 describe('the form of a question', () => {
-  it('has fields of every kind that the versions of MCP have', () => {
+  it('has fields of all kinds of all MCP versions', () => {
     const fields = form(
       {
         text: { type: 'string', title: 'T', description: 'D', minLength: 1, maxLength: 9, format: 'email' },
@@ -69,12 +69,12 @@ describe('the form of a question', () => {
     ['a long name', { ['x'.repeat(formLimits.nameChars + 1)]: { type: 'string' } }, 'a field name has 101'],
     ['too many fields', Object.fromEntries(Array.from({ length: 33 }, (_, n) => [n, { type: 'string' }])), '33 fields'],
     ['none', {}, 'no fields'],
-  ])('with %s is shown to nobody [elicitation.bounds]', (_what, properties, why) => {
+  ])('with %s is not shown [elicitation.bounds]', (_what, properties, why) => {
     expect(() => form(properties)).toThrow(UnusableQuestion);
     expect(() => form(properties)).toThrow(why);
   });
 
-  it('that requires what it does not have is shown to nobody', () => {
+  it('that requires an undefined field is not shown', () => {
     expect(() => form({ a: { type: 'string' } }, ['b'])).toThrow('does not define');
     expect(() => parseForm({ type: 'string' })).toThrow(UnusableQuestion);
   });
@@ -107,7 +107,7 @@ describe('the form of a question', () => {
     }
   });
 
-  it('is filled in with defaults, and takes nothing that it does not ask for [elicitation.schema]', () => {
+  it('fills in defaults, and rejects unknown fields [elicitation.schema]', () => {
     const fields = form({ a: { type: 'string', default: 'x' }, b: { type: 'integer' }, c: { type: 'boolean' } }, ['c']);
     expect(checkForm(fields, { c: false })).toEqual({ content: { a: 'x', c: false } });
     expect(checkForm(fields, {})).toEqual({ problem: '"c" is required' });
@@ -131,16 +131,16 @@ describe('a question', () => {
     ['a large form', { message: '', requestedSchema, more: 'x'.repeat(MAX_QUESTION_CHARS) }, 'the limit is 65536'],
     ['no message', { requestedSchema }, 'no message'],
     ['an unknown mode', { message: '', mode: 'voice', requestedSchema }, 'neither "form" nor "url"'],
-  ])('with %s is shown to nobody [elicitation.bounds]', (_what, params, why) => {
+  ])('with %s is not shown [elicitation.bounds]', (_what, params, why) => {
     expect(() => ask(params)).toThrow(why);
   });
 
-  it('that is nested without end is shown to nobody [elicitation.bounds]', () => {
+  it('that is nested too deeply is not shown [elicitation.bounds]', () => {
     const deep = JSON.parse(`${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}`);
     expect(() => parseQuestion({ message: 'x', requestedSchema: deep }, same)).toThrow(UnusableQuestion);
   });
 
-  it('shows no secret that is known', () => {
+  it('is redacted', () => {
     const question = parseQuestion({ message: 'your hunter2hunter2 please', requestedSchema }, (text) =>
       text.replaceAll('hunter2hunter2', '***'),
     );
@@ -157,7 +157,7 @@ describe('a question', () => {
     'http://127.0.0.1.evil.example/',
     'http://localhost.evil.example/',
     'no address',
-  ])('is not asked with the address %s [elicitation.url]', (url) => {
+  ])('is not shown with the URL %s [elicitation.url]', (url) => {
     expect(() => ask({ mode: 'url', message: '', url })).toThrow(UnusableQuestion);
   });
 

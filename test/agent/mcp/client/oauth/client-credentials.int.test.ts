@@ -18,7 +18,7 @@ describe('client credentials', () => {
     ['a secret', bySecret],
     ['a secret in the body', { ...bySecret, client_id: 'by-post', token_endpoint_auth_method: 'client_secret_post' }],
     ['a key', { grant: 'client_credentials', client_id: 'by-key', private_key: 'env:PRIVATE_KEY' }],
-  ])('proved by %s get a token, once [mcp.oauth.client-credentials]', async (_name, oauth) => {
+  ])('authenticated by %s obtain one token [mcp.oauth.client-credentials]', async (_name, oauth) => {
     const server = await startProtectedServer();
     const { pool } = openPool({ variables: { CLIENT_SECRET, PRIVATE_KEY: server.privateKey } });
     const record = recordOf(server, oauth);
@@ -29,7 +29,7 @@ describe('client credentials', () => {
     expect(tokenRequests(server)).toBe(1);
   });
 
-  it('are asked for anew, once, when the server does not take the token any more, and the calls sent again [mcp.oauth.renewal]', async () => {
+  it('obtain one new token when the server rejects the old one, and repeat the calls [mcp.oauth.renewal]', async () => {
     const server = await startProtectedServer();
     const { pool } = openPool({ variables });
     const record = recordOf(server);
@@ -42,7 +42,7 @@ describe('client credentials', () => {
   });
 
   if (eraHas('oldTransport'))
-    it('go with every request of the old transport too', async () => {
+    it('authorize every request of the HTTP+SSE transport', async () => {
       const server = await startProtectedServer({ sse: true });
       const { pool } = openPool({ variables });
       const oauth = { ...bySecret, issuer: server.issuer };
@@ -53,7 +53,7 @@ describe('client credentials', () => {
       expect(tokenRequests(server)).toBe(2);
     });
 
-  it('are asked for anew before the token expires', async () => {
+  it('renew the token before it expires', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     onTestFinished(() => void vi.useRealTimers());
     const server = await startProtectedServer({ accessTokenSeconds: 100 });
@@ -69,7 +69,7 @@ describe('client credentials', () => {
     expect(server.refused).toBe(1);
   });
 
-  it('get a wider token where a call needs one, unless the record says how far it goes [mcp.oauth.step-up]', async () => {
+  it('obtain a wider scope if a call needs it and the record lists no scopes [mcp.oauth.step-up]', async () => {
     const server = await startProtectedServer();
     const { pool } = openPool({ variables });
     expect(await textOf(call(pool, recordOf(server), 'admin'))).toBe('done');
@@ -81,7 +81,7 @@ describe('client credentials', () => {
   });
 });
 
-describe('no token', () => {
+describe('no token is obtained', () => {
   const failure = async (server: ProtectedServer, oauth: Record<string, unknown> = bySecret, values = variables) => {
     const { pool, log } = openPool({ variables: values });
     const { error } = await call(pool, recordOf(server, oauth), 'hello');
@@ -89,7 +89,7 @@ describe('no token', () => {
     return error;
   };
 
-  it('where the secret is wrong', async () => {
+  it('with a wrong secret', async () => {
     const server = await startProtectedServer();
     const wrong = { CLIENT_SECRET: 'something-else-entirely' };
     const error = await failure(server, bySecret, wrong);
@@ -99,7 +99,7 @@ describe('no token', () => {
     );
   });
 
-  it('where the server trusts another issuer than the record, which alone gets the secret [mcp.oauth.issuer]', async () => {
+  it('if the server names another issuer than the record; only the issuer of the record gets the secret [mcp.oauth.issuer]', async () => {
     const other = await startProtectedServer();
     const server = await startProtectedServer({ namedIssuer: other.issuer });
     const error = await failure(server);
@@ -108,27 +108,27 @@ describe('no token', () => {
     expect(error?.retryable).toBe(false);
   });
 
-  it('where the server says that it is another [mcp.oauth.resource]', async () => {
+  it('if the metadata of the server names another resource [mcp.oauth.resource]', async () => {
     const server = await startProtectedServer({ namedResource: 'https://elsewhere.example/mcp' });
     expect((await failure(server))?.message).toContain('resource mismatch');
     expect(tokenRequests(server)).toBe(0);
   });
 
-  it('where egress rules forbid the authorization server [mcp.oauth.egress]', async () => {
+  it('if the egress rules deny the authorization server [mcp.oauth.egress]', async () => {
     const server = await startProtectedServer({ namedIssuer: 'https://169.254.169.254' });
     const error = await failure(server, { ...bySecret, issuer: 'https://169.254.169.254' });
     expect(error?.code).toBe('mcp_policy_denied');
     expect(error?.message).toContain('address 169.254.169.254 is a link-local address');
   });
 
-  it('where the key is none', async () => {
+  it('with an invalid private key', async () => {
     const server = await startProtectedServer();
     const oauth = { grant: 'client_credentials', client_id: 'by-key', private_key: 'env:CLIENT_SECRET' };
     expect((await failure(server, oauth))?.message).toContain('does not refer to a private key in PEM format');
   });
 });
 
-it('a token is known to the redactor from the moment it is there [mcp.oauth.hidden]', async () => {
+it('the redactor knows a token as soon as it is obtained [mcp.oauth.hidden]', async () => {
   const server = await startProtectedServer();
   const { pool, log } = openPool({ variables });
   const outcome = await call(pool, recordOf(server), 'whoami');

@@ -28,7 +28,7 @@ async function failureAt({ origin }: HostileServer) {
 const WELL_KNOWN = '/.well-known/oauth-authorization-server';
 
 describe('a server cannot', () => {
-  it('have the secret sent elsewhere by a redirect [mcp.oauth.egress]', async () => {
+  it('redirect the client secret to another origin [mcp.oauth.egress]', async () => {
     const elsewhere = await startHostileServer(() => ({}));
     const server = await startHostileServer((origin) => ({
       [WELL_KNOWN]: metadata(origin),
@@ -38,7 +38,7 @@ describe('a server cannot', () => {
     expect(elsewhere.seen).toEqual([]);
   });
 
-  it('have a forbidden address read as its metadata [mcp.oauth.egress]', async () => {
+  it('make the client read metadata from a denied address [mcp.oauth.egress]', async () => {
     const server = await startHostileServer(() => ({
       '/mcp': (_request, response) => {
         const challenge = 'Bearer resource_metadata="http://169.254.169.254/latest"';
@@ -48,7 +48,7 @@ describe('a server cannot', () => {
     expect(await failureAt(server)).toMatchObject({ code: 'mcp_policy_denied', retryable: false });
   });
 
-  it('be vouched for by metadata of another issuer [mcp.oauth.issuer]', async () => {
+  it('use metadata of another issuer [mcp.oauth.issuer]', async () => {
     const server = await startHostileServer((origin) => ({
       [WELL_KNOWN]: metadata(origin, { issuer: 'https://bank.example' }),
     }));
@@ -56,7 +56,7 @@ describe('a server cannot', () => {
     expect(server.seen.some((each) => each.startsWith('/token'))).toBe(false);
   });
 
-  it('take the secret in clear over the network', async () => {
+  it('receive the client secret over unencrypted HTTP', async () => {
     const token_endpoint = 'http://login.example/token';
     const server = await startHostileServer((origin) => ({ [WELL_KNOWN]: metadata(origin, { token_endpoint }) }));
     expect((await failureAt(server))?.message).toContain(
@@ -64,7 +64,7 @@ describe('a server cannot', () => {
     );
   });
 
-  it('have a token of its own quoted in an error [mcp.oauth.hidden]', async () => {
+  it('cause a token to be quoted in an error [mcp.oauth.hidden]', async () => {
     const server = await startHostileServer((origin) => ({
       [WELL_KNOWN]: metadata(origin),
       '/token': json({ error_not: 'quite', access_token: LEAKED }, 500),
@@ -73,14 +73,14 @@ describe('a server cannot', () => {
     expect(knownSecrets.redact(LEAKED)).toBe('[redacted]');
   });
 
-  it('fill the memory with its metadata', async () => {
+  it('exhaust the memory with its metadata', async () => {
     const server = await startHostileServer(() => ({
       [WELL_KNOWN]: (_request, response) => response.writeHead(200).end(' '.repeat(1024 * 1024)),
     }));
     expect((await failureAt(server))?.message).toContain('the response has more than 262144 bytes');
   });
 
-  it('give a token that is no header, or is none for a bearer', async () => {
+  it('return a token that is not a valid header, or not a bearer token', async () => {
     const giving = (tokens: object) =>
       startHostileServer((origin) => ({ [WELL_KNOWN]: metadata(origin), '/token': json(tokens) }));
     const odd = await failureAt(await giving({ access_token: 'a\r\nx: y', token_type: 'Bearer' }));
@@ -89,7 +89,7 @@ describe('a server cannot', () => {
     expect(proof?.message).toContain('only bearer tokens are supported');
   });
 
-  it('make us ask for tokens without end', async () => {
+  it('cause an endless loop of token requests', async () => {
     const server = await startHostileServer((origin) => ({
       [WELL_KNOWN]: metadata(origin),
       '/token': json({ access_token: LEAKED, token_type: 'Bearer' }),
@@ -100,7 +100,7 @@ describe('a server cannot', () => {
   });
 });
 
-describe('a challenge is read', () => {
+describe('a challenge is parsed', () => {
   it.each([
     [null, null, null, false],
     ['Bearer', null, null, false],

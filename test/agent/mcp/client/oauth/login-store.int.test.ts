@@ -21,7 +21,7 @@ const login: StoredLogin = {
   wanted_scope: null,
 };
 
-it('gives back what it was given, to the same address alone', () => {
+it('returns a stored login only for the same server URL', () => {
   const directory = tempDir();
   const store = new LoginStore(directory);
   expect(store.read('a', url)).toBeNull();
@@ -33,7 +33,7 @@ it('gives back what it was given, to the same address alone', () => {
   expect([store.remove('a'), store.remove('a')]).toEqual([true, false]);
 });
 
-it('takes a file that is no login for none', () => {
+it('ignores a file that is not a login', () => {
   const directory = tempDir();
   for (const text of ['', '{', '[]', '{"version":2}']) {
     writeFileSync(join(directory, 'a.json'), text, { mode: 0o600 });
@@ -41,14 +41,14 @@ it('takes a file that is no login for none', () => {
   }
 });
 
-it('writes nothing where others can look [mcp.oauth.login.file]', () => {
+it('does not write to a directory that other users can access [mcp.oauth.login.file]', () => {
   const directory = tempDir();
   chmodSync(directory, 0o755);
   expect(() => new LoginStore(directory).write('a', login)).toThrow('is accessible to other users; run: chmod 700');
   expect(readdirSync(directory)).toEqual([]);
 });
 
-it('lets one at a time work, and the next in when it failed', async () => {
+it('runs one task at a time, and the next one after a failure', async () => {
   const store = new LoginStore(tempDir());
   const events: string[] = [];
   const work = (name: string) =>

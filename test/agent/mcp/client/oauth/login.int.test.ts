@@ -46,7 +46,7 @@ const refreshes = ({ asked }: ProtectedServer) => asked.filter((each) => each ==
 const fileOf = (stateDir: string) => join(loginsDirectory(stateDir), 'tracker.json');
 
 describe('a login', () => {
-  it('registers, consents and comes back by the loopback, and runs use it [mcp.oauth.login]', async () => {
+  it('registers a client, returns through the loopback redirect, and stores tokens for runs [mcp.oauth.login]', async () => {
     const server = await startProtectedServer();
     const stateDir = tempDir();
     const addresses: URL[] = [];
@@ -73,7 +73,7 @@ describe('a login', () => {
     for (const secret of [stored.access_token, stored.refresh_token ?? '']) expect(shown).not.toContain(secret);
   });
 
-  it('waits past answers that are not its own, and ends with nothing where there is none [mcp.oauth.login.state]', async () => {
+  it('ignores redirects with another state, and stores nothing without a valid one [mcp.oauth.login.state]', async () => {
     const server = await startProtectedServer();
     const stateDir = tempDir();
     const interrupt = new AbortController();
@@ -93,7 +93,7 @@ describe('a login', () => {
     expect(readdirSync(stateDir)).toEqual([]);
   });
 
-  it('that is refused says so', async () => {
+  it('reports that the user denied it', async () => {
     const server = await startProtectedServer();
     const failed = logIn(server, tempDir(), {
       show: (address) => {
@@ -105,7 +105,7 @@ describe('a login', () => {
     await expect(failed).rejects.toThrow('the authorization server returned no code: access_denied: not you');
   });
 
-  it('is not taken from another issuer than the one that was asked [mcp.oauth.issuer]', async () => {
+  it('rejects a redirect of another issuer [mcp.oauth.issuer]', async () => {
     const server = await startProtectedServer();
     const failed = logIn(server, tempDir(), {
       show: (address) => {
@@ -116,7 +116,7 @@ describe('a login', () => {
     await expect(failed).rejects.toThrow(/Issuer mismatch/);
   });
 
-  it('reaches nothing that egress rules forbid [mcp.oauth.egress]', async () => {
+  it('does not connect to addresses that the egress rules deny [mcp.oauth.egress]', async () => {
     const server = await startProtectedServer();
     await expect(logIn(server, tempDir(), { egress: [] })).rejects.toMatchObject({
       cause: { message: expect.stringContaining('is a loopback address that this node may not connect to') },
@@ -128,7 +128,7 @@ describe('a login', () => {
 describe('a run', () => {
   const needsLogin = (why: string) => `server "tracker" needs a login: ${why}; run: spear servers login tracker`;
 
-  it('without a login says the command to run [mcp.oauth.login.missing]', async () => {
+  it('without a login fails and names the login command [mcp.oauth.login.missing]', async () => {
     const server = await startProtectedServer();
     const { pool } = openPool();
     const { error } = await call(pool, recordOf(server), 'hello');
@@ -151,7 +151,7 @@ describe('a run', () => {
     );
   });
 
-  it('refreshes before the token expires, once for all calls, and keeps the new one [mcp.oauth.renewal]', async () => {
+  it('refreshes the token once for all calls before it expires, and stores the new one [mcp.oauth.renewal]', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     onTestFinished(() => void vi.useRealTimers());
     const server = await startProtectedServer({ accessTokenSeconds: 100 });
@@ -170,7 +170,7 @@ describe('a run', () => {
     expect(readdirSync(loginsDirectory(stateDir))).toEqual(['tracker.json']);
   });
 
-  it('takes the token that another process has refreshed [mcp.oauth.renewal]', async () => {
+  it('uses the token that another process refreshed [mcp.oauth.renewal]', async () => {
     const server = await startProtectedServer();
     const stateDir = tempDir();
     await logIn(server, stateDir);
@@ -182,7 +182,7 @@ describe('a run', () => {
     expect(refreshes(server)).toBe(1);
   });
 
-  it('asks for a new login where the refresh token is revoked [mcp.oauth.login.missing]', async () => {
+  it('asks for a new login if the refresh token is revoked [mcp.oauth.login.missing]', async () => {
     const server = await startProtectedServer();
     const stateDir = tempDir();
     const stored = await logIn(server, stateDir);
@@ -194,7 +194,7 @@ describe('a run', () => {
     expect(JSON.stringify([error, log])).not.toContain(stored.refresh_token);
   });
 
-  it('that needs more than was consented to says so, and the next login asks for it [mcp.oauth.step-up]', async () => {
+  it('reports a missing scope, which the next login requests [mcp.oauth.step-up]', async () => {
     const server = await startProtectedServer();
     const stateDir = tempDir();
     await logIn(server, stateDir);
@@ -206,7 +206,7 @@ describe('a run', () => {
     expect(await textOf(call(pool, recordOf(server), 'admin'))).toBe('done');
   });
 
-  it('does not read a login that others can read [mcp.oauth.login.file]', async () => {
+  it('does not use a login file that other users can read [mcp.oauth.login.file]', async () => {
     const server = await startProtectedServer();
     const stateDir = tempDir();
     mkdirSync(loginsDirectory(stateDir), { mode: 0o700 });

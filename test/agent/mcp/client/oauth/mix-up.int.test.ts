@@ -74,7 +74,7 @@ async function clientAt({ issuer }: ProtectedServer, redirect = 'http://127.0.0.
 const tokenRequests = ({ seen }: HostileServer) => seen.filter((line) => line.startsWith('/token'));
 
 describe('a hostile server beside a real issuer', () => {
-  it('gets no code of the real issuer by naming its login page as its own [mcp.oauth.mix-up]', async () => {
+  it('gets no code of the real issuer by naming its authorization endpoint [mcp.oauth.mix-up]', async () => {
     const real = await startProtectedServer();
     const clientId = await clientAt(real);
     const hostile = await evil((origin) => ({
@@ -96,7 +96,7 @@ describe('a hostile server beside a real issuer', () => {
     expect([tokenRequests(hostile), kept]).toEqual([[], null]);
   });
 
-  it('gets no code where the real issuer announces iss and the attacker removes it [mcp.oauth.mix-up]', async () => {
+  it('gets no code if the real issuer supports iss and the attacker removes it [mcp.oauth.mix-up]', async () => {
     const real = await startProtectedServer();
     for (const iss of [
       null,
@@ -120,7 +120,7 @@ describe('a hostile server beside a real issuer', () => {
     }
   });
 
-  it('cannot call itself the real issuer, or the real server [mcp.oauth.mix-up]', async () => {
+  it('cannot impersonate the real issuer or the real server [mcp.oauth.mix-up]', async () => {
     const real = await startProtectedServer();
     const { host } = new URL(real.url);
     const claims: readonly ((origin: string) => Readonly<Record<string, unknown>>)[] = [

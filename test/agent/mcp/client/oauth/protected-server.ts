@@ -28,7 +28,7 @@ export interface ProtectedServerOptions {
   readonly accessTokenSeconds?: number;
   /** Which authorization server the MCP server names, instead of its own. */
   readonly namedIssuer?: string;
-  /** What the MCP server says it is, instead of its own address. */
+  /** The resource in the metadata of the MCP server, instead of its own address. */
   readonly namedResource?: string;
   /** Whether it speaks the old HTTP+SSE transport. */
   readonly sse?: boolean;
@@ -40,19 +40,19 @@ export interface ProtectedServer {
   readonly privateKey: string;
   /** Paths that the authorization server was asked for, with the grant of token requests. */
   readonly asked: string[];
-  /** Methods that reached the MCP server with a good token. */
+  /** Methods that the MCP server received with a valid token. */
   readonly served: string[];
   /** Every token that the MCP server was sent. */
   readonly tokens: ReadonlySet<string>;
-  /** How often it answered 401. */
+  /** Number of 401 responses. */
   readonly refused: number;
-  /** Makes the access tokens that were used so far worthless. */
+  /** Revokes all access tokens. */
   revokeAccess(): Promise<void>;
-  /** Makes refresh tokens worthless too. */
+  /** Revokes all refresh tokens. */
   revokeGrants(): Promise<void>;
 }
 
-/** A real authorization server (oidc-provider), and a real MCP server (the SDK's) that wants its tokens. */
+/** A real authorization server (oidc-provider), and a real MCP server (of the SDK) that requires its tokens. */
 export async function startProtectedServer(options: ProtectedServerOptions = {}): Promise<ProtectedServer> {
   const authorization = await listening();
   const resource = await listening();
@@ -129,7 +129,7 @@ export async function startProtectedServer(options: ProtectedServerOptions = {})
   };
 }
 
-/** Somebody with a browser who says yes to everything: follows redirects, and keeps cookies. */
+/** The browser of a user who consents to everything: follows redirects and stores cookies. */
 export async function consentInBrowser(address: URL): Promise<void> {
   const cookies = new Map<string, string>();
   let at = address;

@@ -24,7 +24,7 @@ async function startHost() {
 describe('a host that dies', () => {
   skipIfMissing(needsBubblewrap());
 
-  it('while its first server starts leaves nothing behind', { timeout: 60_000 }, async () => {
+  it('during the start of its first server leaves no process behind', { timeout: 60_000 }, async () => {
     for (let round = 0; round < 6; round++) {
       const dir = tempDir();
       const marker = randomUUID();

@@ -33,7 +33,7 @@ function sleeper(env: Record<string, string> = {}): number {
 }
 
 describe('the watchdog', () => {
-  it('ends the groups it knows and whoever has a TMPDIR of ours, and nobody else [pool.host-death]', async () => {
+  it('kills the groups it knows and processes with our TMPDIR, and no others [pool.host-death]', async () => {
     const { watchdog, tmpRoot } = makeWatchdog();
     const [known, removed, marked, stranger] = [
       sleeper(),
@@ -50,7 +50,7 @@ describe('the watchdog', () => {
     expect(existsSync(tmpRoot)).toBe(false);
   });
 
-  it('forgets the right groups among many [pool.host-death]', async () => {
+  it('does not kill groups that were removed [pool.host-death]', async () => {
     const { watchdog } = makeWatchdog();
     const pids = Array.from({ length: 12 }, () => sleeper());
     for (const pid of pids) watchdog.add(pid);
@@ -61,7 +61,7 @@ describe('the watchdog', () => {
     expect(pids.filter((pid) => !kept.includes(pid)).every(isAlive)).toBe(true);
   });
 
-  it('is started again when it is killed, with what it knew [pool.host-death]', async () => {
+  it('is restarted with its groups when it is killed [pool.host-death]', async () => {
     const { watchdog, log, started } = makeWatchdog();
     const pid = sleeper();
     watchdog.add(pid);

@@ -60,14 +60,14 @@ describe('descriptors that the host inherited', () => {
     expect(fds).toEqual(standardStreams);
   });
 
-  it('are closed without running a file of the HOME that the server has', { timeout: 60_000 }, async () => {
+  it('are closed without running startup files in the HOME of the server', { timeout: 60_000 }, async () => {
     const home = tempDir();
     writeFileSync(join(home, '.bashrc'), 'echo read > "$HOME/rc"');
     await seenByServer(server(null, '/bin/sh', { HOME: home, SHLVL: '0' }));
     expect(existsSync(join(home, 'rc'))).toBe(false);
   });
 
-  it('do not change how a server is found on its PATH', { timeout: 60_000 }, async () => {
+  it('do not change the lookup of a server on its PATH', { timeout: 60_000 }, async () => {
     expect((await seenByServer(server(null, 'sh'))).fds).toEqual(standardStreams);
   });
 

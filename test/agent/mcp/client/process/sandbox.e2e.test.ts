@@ -33,7 +33,7 @@ function confined(sandbox: Record<string, unknown> = {}, more: { env?: Record<st
   });
 }
 
-/** What a failed call says: the code of the system's error. */
+/** The system error code of a failed call. */
 async function refusalOf(pool: McpPool, record: McpServerRecord, tool: string, args: Record<string, string>) {
   const outcome = await call(pool, record, tool, args);
   expect(outcome.ok).toBe(false);
@@ -43,7 +43,7 @@ async function refusalOf(pool: McpPool, record: McpServerRecord, tool: string, a
 describe('a sandboxed server', () => {
   skipIfMissing(needsBubblewrap());
 
-  it('reads what is listed and nothing else [sandbox.files]', async () => {
+  it('reads only the listed paths [sandbox.files]', async () => {
     const dir = tempDir();
     mkdirSync(join(dir, 'listed'));
     writeFileSync(join(dir, 'listed', 'a'), 'for the server');
@@ -61,7 +61,7 @@ describe('a sandboxed server', () => {
       expect(await refusalOf(pool, record, 'read', { path }), path).toBe('ENOENT');
   });
 
-  it('writes where it may and nowhere else [sandbox.files]', async () => {
+  it('writes only to the writable paths [sandbox.files]', async () => {
     const dir = tempDir();
     for (const name of ['writable', 'readonly', 'both']) mkdirSync(join(dir, name));
     const { pool } = openPool();
@@ -79,7 +79,7 @@ describe('a sandboxed server', () => {
     expect(existsSync(name)).toBe(false);
   });
 
-  it('has a home and a directory for temporary files of its own', async () => {
+  it('has a private home and temporary directory', async () => {
     const { pool, stateDir } = openPool();
     const record = confined();
     const { HOME = '', TMPDIR = '' } = JSON.parse(await textOf(call(pool, record, 'environment'))) as NodeJS.ProcessEnv;
@@ -96,7 +96,7 @@ describe('a sandboxed server', () => {
   it.each([
     ['deny', 'ECONNREFUSED'],
     ['allow', 'connected'],
-  ])('with network %s: a port of the machine gives %s [sandbox.network]', async (network, answer) => {
+  ])('with network %s: connecting to a port of the machine gives %s [sandbox.network]', async (network, answer) => {
     const server = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1');
     onTestFinished(() => void server.close());
     await once(server, 'listening');
@@ -137,7 +137,7 @@ describe('a sandboxed server', () => {
     expect(status).toMatch(/^NoNewPrivs:\s+1$/m);
   });
 
-  it('is found through a link, and its command needs no listing [sandbox.files]', async () => {
+  it('is found through a symbolic link, and its command need not be listed [sandbox.files]', async () => {
     const dir = tempDir();
     mkdirSync(join(dir, 'bin'));
     symlinkSync(process.execPath, join(dir, 'bin', 'runner'));
@@ -148,7 +148,7 @@ describe('a sandboxed server', () => {
     expect(JSON.parse(await textOf(call(pool, record, 'place')))).toHaveProperty('pid');
   });
 
-  it('can be a server of npm [sandbox.files]', async () => {
+  it('can be an npm server [sandbox.files]', async () => {
     const notes = tempDir();
     const outside = tempDir();
     writeFileSync(join(notes, 'a.md'), 'a note');
@@ -168,7 +168,7 @@ describe('a sandboxed server', () => {
 describe('the end of a sandboxed server', () => {
   skipIfMissing(needsBubblewrap());
 
-  it('is that of everything in it, when the pool closes', async () => {
+  it('ends all of its processes when the pool closes', async () => {
     const { pool } = openPool();
     const record = stdioRecord('group', 'grandchild.mjs', {
       budgets: patient,
@@ -182,7 +182,7 @@ describe('the end of a sandboxed server', () => {
     await eventually(() => expect(processesWith(mark)).toEqual([]));
   });
 
-  it('is noticed, however it comes', async () => {
+  it('is detected, whatever the cause', async () => {
     const { pool } = openPool();
     const record = confined();
     const { TMPDIR } = JSON.parse(await textOf(call(pool, record, 'environment'))) as NodeJS.ProcessEnv;
@@ -200,7 +200,7 @@ describe('the end of a sandboxed server', () => {
 describe('a server that dies at its start in a sandbox', () => {
   skipIfMissing(needsBubblewrap());
 
-  it('is told what it could not see', async () => {
+  it('has the hidden paths named in its error', async () => {
     const { pool } = openPool();
     const record = stdioRecord('confined', 'confined.mjs', { budgets: patient, sandbox: { network: 'deny' } });
     const outcome = await call(pool, record, 'place');
@@ -214,7 +214,7 @@ describe('a server that dies at its start in a sandbox', () => {
     ['/proc', 'would expose the processes of the host; a sandbox has its own /proc'],
     ['/./proc', 'would expose the processes of the host; a sandbox has its own /proc'],
     ['/usr/../proc/1', 'would expose the processes of the host; a sandbox has its own /proc'],
-  ])('for a listed path %s is told so', async (path, problem) => {
+  ])('for a listed path %s gets an error that names it', async (path, problem) => {
     const { pool } = openPool();
     const outcome = await call(pool, confined({ writable_paths: [path] }), 'place');
     expect(outcome).toMatchObject({ dispatched: false, error: { code: 'mcp_unavailable', retryable: false } });
@@ -227,7 +227,7 @@ describe('a node that runs stdio servers in sandboxes only', () => {
 
   const listed = { mode: 'none', network: 'deny', read_only_paths: [servers] } as const;
 
-  it.each(['none', 'preferred'] as const)('does so with one whose record says %s', async (mode) => {
+  it.each(['none', 'preferred'] as const)('runs a server in a sandbox if its record says %s', async (mode) => {
     const { pool } = openPool({ stdio: 'sandboxed' });
     const record = confined({ ...listed, mode });
     const parent = `/proc/${process.ppid}/environ`;
@@ -235,13 +235,13 @@ describe('a node that runs stdio servers in sandboxes only', () => {
     expect(await refusalOf(pool, record, 'read', { path: '/etc/passwd' })).toBe('ENOENT');
   });
 
-  it('does so with one whose record says nothing, which then sees little', async () => {
+  it('gives a server without sandbox settings the default sandbox', async () => {
     const { pool } = openPool({ stdio: 'sandboxed' });
     const outcome = await call(pool, stdioRecord('bare', 'confined.mjs', { budgets: patient }), 'place');
     expect(outcome.error?.message).toContain(`not visible: ${fixture('confined.mjs')}`);
   });
 
-  it('refuses them where there is none, and says why', async () => {
+  it('refuses stdio servers if no sandbox is available, with the reason', async () => {
     const { pool } = openPool({ stdio: 'sandboxed', sandboxCommand: '/no/such/bwrap' });
     const outcome = await call(pool, confined({ mode: 'preferred' }), 'place');
     expect(outcome).toMatchObject({ dispatched: false, error: { code: 'mcp_unavailable', retryable: false } });
@@ -269,7 +269,7 @@ describe('without a sandbox on the node', () => {
   it.each([
     ['absent', () => '/no/such/bwrap', 'install bubblewrap'],
     ['broken', brokenBwrap, 'does not work here: bwrap: No permissions to create new namespace'],
-  ])('(%s) a server that requires one is refused, not run bare [sandbox.required]', async (_, command, why) => {
+  ])('(%s) a server that requires one is refused, not run without [sandbox.required]', async (_, command, why) => {
     const { pool } = openPool({ sandboxCommand: command() });
     const dir = tempDir();
     const record = confined({ writable_paths: [dir] });
@@ -281,7 +281,7 @@ describe('without a sandbox on the node', () => {
     expect(pool.stats().subprocesses).toBe(0);
   });
 
-  it('a server that prefers one runs bare, with one warning', async () => {
+  it('a server that prefers one runs without, with one warning', async () => {
     const { pool, log } = openPool({ sandboxCommand: '/no/such/bwrap', limits: { idleTimeoutMs: 10 } });
     const record = confined({ mode: 'preferred' });
     for (let round = 0; round < 2; round++) {
@@ -293,7 +293,7 @@ describe('without a sandbox on the node', () => {
     expect(warnings[0]?.message).toContain('install bubblewrap');
   });
 
-  it('one is tried once [sandbox.required]', async () => {
+  it('the probe runs once [sandbox.required]', async () => {
     const dir = tempDir();
     const file = join(dir, 'bwrap');
     writeFileSync(file, `#!/bin/sh\necho x >> ${join(dir, 'tries')}\nexit 1\n`);

@@ -28,20 +28,20 @@ async function logged(chunks: readonly (string | Buffer | (() => void))[], now =
 }
 
 describe('stderr', () => {
-  it('becomes lines, whatever the chunks', async () => {
+  it('is split into lines, whatever the chunks', async () => {
     const bytes = Buffer.from('grüße\r\n\nsecond');
     const { lines, last } = await logged([bytes.subarray(0, 3), bytes.subarray(3, 4), bytes.subarray(4)]);
     expect(lines).toEqual(['grüße', 'second']);
     expect(last).toBe('second');
   });
 
-  it('is cut where a line is too long, after its secrets were taken out', async () => {
+  it('has long lines cut after they are redacted', async () => {
     const { lines } = await logged([`${'x'.repeat(97)}s3cret and more\n`, 'y'.repeat(200_000), '\n']);
     expect(lines[0]).toBe(`${'x'.repeat(97)}[re…`);
     expect(lines[1]).toBe(`${'y'.repeat(100)}…`);
   });
 
-  it('is left out beyond its bytes for a while, and the rest is counted', async () => {
+  it('is dropped above the limit of a time window, and the dropped bytes are counted', async () => {
     let now = 0;
     const line = `${'z'.repeat(99)}\n`;
     const later = () => {

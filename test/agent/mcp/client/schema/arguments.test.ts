@@ -24,17 +24,17 @@ describe('a required property that is missing gets its default', () => {
     ['it is null, which is for the check to refuse', { a: null }, { a: null }],
   ])('%s', (_, args, expected) => expect(prepared(schema, args)).toEqual(expected));
 
-  it('also where the property itself says that it is required', () => {
+  it('also if the property itself has required: true', () => {
     expect(prepared(object({ a: { required: true, default: false } }), {})).toEqual({ a: false });
   });
 
-  it('is not given to a name that would be no property', () => {
+  it('is not set for the name __proto__', () => {
     const evil = JSON.parse('{"properties":{"__proto__":{"default":{"x":1}}},"required":["__proto__"]}') as JsonObject;
     expect(repairsOf(evil)).toBeNull();
   });
 });
 
-describe('a null for an optional property is taken out', () => {
+describe('a null for an optional property is removed', () => {
   it.each<[string, JsonObject, boolean]>([
     ['of a type', { type: 'string' }, true],
     ['of some types', { type: ['string', 'number'] }, true],
@@ -51,7 +51,7 @@ describe('a null for an optional property is taken out', () => {
     ['of a definition that goes round in a circle', { $ref: '#/$defs/round' }, false],
     ['of any kind', {}, false],
     ['of the type any', { type: 'any' }, false],
-    ['of a type that nobody knows', { type: 'strnig' }, false],
+    ['of a type that is unknown', { type: 'strnig' }, false],
   ])('%s: %j', (_, property, isTaken) => {
     const $defs = { text: { type: 'string' }, round: { $ref: '#/$defs/round' } };
     const schema = object({ a: property, b: {} }, [], { $defs });
@@ -62,7 +62,7 @@ describe('a null for an optional property is taken out', () => {
   });
 });
 
-it('objects within are mended too, by their definitions', () => {
+it('nested objects are repaired too, by their definitions', () => {
   const point = object({ x: { default: 0 }, label: { type: 'string' } }, ['x']);
   const schema = object({ at: { $ref: '#/$defs/Point' }, to: point }, [], { $defs: { Point: point } });
   const given = { at: { label: null }, to: { x: 1 }, other: { label: null } };
@@ -70,7 +70,7 @@ it('objects within are mended too, by their definitions', () => {
   expect(given.at).toEqual({ label: null });
 });
 
-it('a schema that goes round in a circle, or is very large, ends', () => {
+it('reading a circular or very large schema ends', () => {
   const circle: JsonObject = { ...object({ next: { $ref: '#' }, a: { type: 'string' } }) };
   expect(prepared(circle, { next: { a: null, next: { a: null } } })).toEqual({ next: { next: {} } });
   const wide = Object.fromEntries(Array.from({ length: 300 }, (_, at) => [`p${at}`, { $ref: '#' }]));
@@ -82,7 +82,7 @@ it('a schema that goes round in a circle, or is very large, ends', () => {
   expect(prepared(branching, { a: null })).toEqual({ a: null });
 });
 
-it('what needs no mending is the very object that was given, and what was given never changes', () => {
+it('returns the same object if nothing needs a repair, and never changes its input', () => {
   const schema = object({ a: { type: 'string' }, b: object({ c: { default: 1 } }, ['c']) }, []);
   const clean = { a: 'x', b: { c: 2 }, z: null };
   expect(prepared(schema, clean)).toBe(clean);

@@ -14,7 +14,7 @@ function validator(schema: JsonObject) {
 /** The schema of an object with one property. */
 const a = (schema: JsonValue): JsonObject => ({ type: 'object', properties: { a: schema } });
 
-describe('a schema as it is written in the wild means what was meant', () => {
+describe('a schema of another dialect keeps its meaning', () => {
   it.each<[string, JsonObject, JsonValue[], JsonValue[]]>([
     ['nullable with a type', a({ type: 'string', nullable: true, minLength: 2 }), [null, 'ab'], ['a', 1]],
     ['nullable with an enum', a({ type: 'string', enum: ['x'], nullable: true }), [null, 'x'], ['y']],
@@ -121,7 +121,7 @@ describe('a schema as it is written in the wild means what was meant', () => {
   });
 });
 
-describe('what means nothing is left out and told, and the rest is checked', () => {
+describe('meaningless parts are removed and reported, and the rest is validated', () => {
   it.each<[string, JsonObject, RegExp]>([
     ['a type that does not exist', { type: 'strnig' }, /its type "strnig"/],
     ['a type of another form', { type: { type: 'string' } }, /its type/],
@@ -144,12 +144,12 @@ describe('what means nothing is left out and told, and the rest is checked', () 
     expect(problem({ b: 'xx' })).toContain('arguments/b must NOT have more than 1 characters');
   });
 
-  it('is not told at any length', () => {
+  it('are reported with a length limit', () => {
     expect(normalise({ type: 'x'.repeat(10_000) }, { names: false }).unused?.length).toBeLessThan(200);
   });
 });
 
-it('references lead to what stands at their place', () => {
+it('JSON pointers are resolved', () => {
   const root: JsonObject = { 'a/b': { '~': [1, { c: 2 }] }, '': 3 };
   const cases = ['#', '#/a~1b/~0/1/c', '#/', '#/a~1b/~0/x', '#/toString', '#x', 'x', '#/%'];
   expect(cases.map((reference) => pointedAt(root, reference))).toEqual([
@@ -160,7 +160,7 @@ it('references lead to what stands at their place', () => {
   ]);
 });
 
-/** A value that is right by the schema that it was made with, as far as one could tell. */
+/** A value that is probably valid against its schema. */
 interface Sample {
   readonly schema: JsonObject;
   readonly right: JsonValue;
@@ -221,7 +221,7 @@ const { sample } = fc.letrec<{ sample: Sample; object: Sample }>((tie) => ({
     }),
 }));
 
-it('any schema as OpenAPI writes them can be used, takes what is right by it, and stays as it was', () => {
+it('any OpenAPI schema can be used, accepts valid values, and is not modified', () => {
   const components = { schemas: { Flag: { type: 'boolean' } } };
   fc.assert(
     fc.property(sample, ({ schema, right }) => {

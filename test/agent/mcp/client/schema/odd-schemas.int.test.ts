@@ -4,7 +4,7 @@ import { call, openPool, parsed, stdioRecord } from '../pool-samples.ts';
 describe('a server with odd schemas', () => {
   const record = stdioRecord('schemas', 'schemas.mjs');
 
-  it('loses the tools that nobody could call or that do harm, and keeps the others', async () => {
+  it('offers its tools except those that cannot be called or are hostile', async () => {
     const { pool, log } = openPool();
     const list = await pool.listTools(record);
     expect(list.tools.map(({ name }) => name)).toEqual([
@@ -38,7 +38,7 @@ describe('a server with odd schemas', () => {
     expect(outcome).toMatchObject({ ok: false, dispatched: false, error: { code: 'mcp_tool_error' } });
   });
 
-  it('is called with unchecked arguments where a schema cannot be used, and that is said once', async () => {
+  it('is called with unvalidated arguments if a schema cannot be used, with one warning', async () => {
     const { pool, log } = openPool();
     for (const tool of ['bad_type', 'bad_type', 'remote_ref']) expect((await call(pool, record, tool)).ok).toBe(true);
     const said = log.filter(({ event }) => event === 'schema_unchecked').map(({ message }) => message);
@@ -50,7 +50,7 @@ describe('a server with odd schemas', () => {
     expect((await call(pool, record, 'output_broken')).ok).toBe(true);
   });
 
-  it('is not called so where its record says strict_schemas', async () => {
+  it('is not called with unvalidated arguments under strict_schemas', async () => {
     const { pool } = openPool();
     const outcome = await call(pool, { ...record, strict_schemas: true }, 'bad_type');
     expect(outcome).toMatchObject({ ok: false, dispatched: false });
@@ -72,7 +72,7 @@ describe('a server with odd schemas', () => {
     expect(slow).toMatchObject({ dispatched: false, error: { code: 'mcp_invalid_arguments' } });
   });
 
-  it('has its structured results checked', async () => {
+  it('has its structured results validated', async () => {
     const { pool } = openPool();
     expect(parsed(await call(pool, record, 'output_right'))).toEqual({ content: [], structuredContent: { n: 1 } });
     const wrong = await call(pool, record, 'output_wrong');

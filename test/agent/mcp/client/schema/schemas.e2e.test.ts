@@ -46,19 +46,19 @@ describe('arguments', () => {
     ['one of a list', object({ m: { enum: ['r', 'w'] } }), { m: 'x' }, 'one of the allowed values: ["r","w"]'],
     ['only own properties', object({}, { required: ['toString'] }), {}, 'toString'],
     ['a format, which is not checked', object({ u: { type: 'string', format: 'uri' } }), { u: 'no uri' }, null],
-    ['a keyword nobody knows', object({ a: { 'x-order': 1, type: 'string' } }), { a: 'b' }, null],
-  ])('are checked at once where the schema is cheap: %s', (_, schema, value, expected) => {
+    ['an unknown keyword', object({ a: { 'x-order': 1, type: 'string' } }), { a: 'b' }, null],
+  ])('are validated synchronously if the schema is cheap: %s', (_, schema, value, expected) => {
     const verdict = schemaCheck(schema).check(value);
     if (expected === null) expect(verdict).toBeNull();
     else expect(verdict).toEqual({ problem: expect.stringContaining(expected) });
   });
 
-  it('never appear in what is said about them', async () => {
+  it('are never quoted in errors', async () => {
     expect(await problem(object({ a: { type: 'number', maximum: 1 } }), { a: 's3cret' })).not.toContain('s3cret');
     expect(await problem(object({ a: { const: 'x' } }), { a: 's3cret' })).not.toContain('s3cret');
   });
 
-  it('are checked in the thread for it where they are large', async () => {
+  it('are validated on the schema thread if they are large', async () => {
     const many = { list: Array.from({ length: 50_000 }, (_, at) => at) };
     const schema = object({ list: { type: 'array', items: { type: 'integer', maximum: 40_000 } } });
     const verdict = schemaCheck(schema).check(many);
@@ -82,7 +82,7 @@ describe('a schema', () => {
     ],
     ['of 2020-12 by default', { prefixItems: [{ type: 'string' }, { type: 'number' }] }],
     ['of draft-07 without saying so', { items: [{ type: 'string' }, { type: 'number' }] }],
-  ])('%s is understood', async (_, schema) => {
+  ])('%s is supported', async (_, schema) => {
     expect(await problem(schema, ['a', 1])).toBeNull();
     expect(await problem(schema, ['a', 'b'])).toContain('arguments/1 must be number');
   });
@@ -93,13 +93,13 @@ describe('a schema', () => {
       object({ a: { pattern: 'x' } }, { description: 'x'.repeat(300_000) }),
       /300\d\d\d characters/,
     ],
-  ])('%s checks nothing, and says why', async (_, schema, reason) => {
+  ])('%s validates nothing, with the reason', async (_, schema, reason) => {
     const checking = schemaCheck(schema);
     expect(await checking.check({ a: 'b' })).toEqual({ unchecked: expect.stringMatching(reason) });
     expect(await checking.check({ a: 'b' })).toEqual({ unchecked: expect.stringMatching(reason) });
   });
 
-  it('nested too deeply is refused, however deep', () => {
+  it('nested too deeply is rejected', () => {
     let deep: JsonObject = { type: 'string' };
     for (let i = 0; i < 20_000; i++) deep = { not: deep };
     expect(() => schemaCheck(deep)).toThrow(new HostileSchemaError('the schema is nested deeper than 64 levels'));
@@ -110,7 +110,7 @@ describe('a schema', () => {
     ['in a property', object({ a: { $async: true, type: 'string' } })],
     ['in a branch', { anyOf: [{ type: 'object' }, { $async: false }] }],
     ['in a definition', { $defs: { a: { $async: true } }, $ref: '#/$defs/a' }],
-  ])('with $async is refused: %s', (_, schema) => {
+  ])('with $async is rejected: %s', (_, schema) => {
     expect(() => schemaCheck(schema)).toThrow(HostileSchemaError);
   });
 
@@ -120,7 +120,7 @@ describe('a schema', () => {
     expect(await problem(withId('number'), 1)).toBeNull();
   });
 
-  it('is not found by the schema of another tool', async () => {
+  it('cannot be referred to by the schema of another tool', async () => {
     const inner: JsonObject = { $id: 'https://example.test/inner', type: 'string' };
     expect(
       await problem({ properties: { a: inner, b: { $ref: 'https://example.test/inner' } } }, { b: 'x' }),
@@ -142,7 +142,7 @@ describe('a schema', () => {
     expect(await problem(schema, 'a+b')).toContain('must match pattern');
   });
 
-  it('is cheap with references to its own definitions, as long as they end', () => {
+  it('is cheap with references to its own definitions, unless they are circular', () => {
     const pydantic: JsonObject = {
       ...object({ at: { $ref: '#/$defs/Point' }, to: { $ref: '#/$defs/Point' } }),
       $defs: { Point: object({ x: { type: 'number' } }) },
@@ -156,28 +156,28 @@ describe('a schema', () => {
     expect(schemaCheck(circle).check({})).toBeInstanceOf(Promise);
   });
 
-  it('that only refers to itself is a failed check, not a crash', async () => {
+  it('that only refers to itself fails the validation and does not crash', async () => {
     expect(await problem({ $ref: '#' }, 1)).toContain('could not be validated');
   });
 });
 
-describe('what is too large to look at', () => {
+describe('above the size limits', () => {
   const list = (count: number, item: (at: number) => JsonValue) => Array.from({ length: count }, (_, at) => item(at));
 
-  it('is a schema that is not used, though nobody has seen its end', async () => {
+  it('a schema is not used and not read to its end', async () => {
     const parts = schemaShape({ enum: list(400_000, () => ({ $async: true })) }, 64);
     expect(parts).toMatchObject({ tooLarge: true, cheap: false, async: false });
     const verdict = schemaCheck(object({ a: { enum: list(400_000, (at) => ({ at })) } })).check({ a: 1 });
     expect(verdict).toEqual({ unchecked: 'the schema has more than 100000 parts' });
   });
 
-  it('is a schema whose branches only the thread for it compiles', () => {
+  it('a schema with many branches is compiled only on the schema thread', () => {
     const branches = (count: number) => object({ a: { oneOf: list(count, (at) => ({ const: at })) } });
     expect(schemaShape(branches(16), 64).cheap).toBe(true);
     expect(schemaShape(branches(17), 64).cheap).toBe(false);
   });
 
-  it('is a value that is not even written down', async () => {
+  it('a value is not serialized', async () => {
     const integers = object({ a: { items: { type: 'integer' } } });
     expect(await check(integers, { a: list(300_000, () => 'x') })).toEqual({
       unchecked: 'the value has more than 100000 entries, or a string of that length',
@@ -191,7 +191,7 @@ describe('a schema that takes too long', () => {
     ['a pattern of overlapping alternatives', { pattern: '^(a|a)*$' }, `${'a'.repeat(60)}!`],
     ['such a pattern for names', { patternProperties: { '^(a+)+$': true } }, { [`${'a'.repeat(60)}!`]: 1 }],
     ['branches that double at every level', doubling(40), 1],
-  ])('never holds the host, and refuses arguments: %s', async (_, schema, value) => {
+  ])('does not block the main thread, and rejects arguments: %s', async (_, schema, value) => {
     const held = longestHold();
     const checking = new SchemaCheck(schema, 'arguments', hasty(1_000), new SchemaStrikes());
     expect(await checking.check(value)).toEqual({ problem: 'arguments could not be validated within 1000 ms' });
@@ -199,14 +199,14 @@ describe('a schema that takes too long', () => {
     expect(await problem({ type: 'number' }, 1)).toBeNull();
   });
 
-  it('lets a result pass', async () => {
+  it('passes a result on', async () => {
     const schema = { pattern: '^(a+)+$' };
     const checking = new SchemaCheck(schema, 'structuredContent', hasty(1_000), new SchemaStrikes());
     const verdict = await checking.check(`${'a'.repeat(60)}!`);
     expect(verdict).toEqual({ unchecked: 'structuredContent could not be validated within 1000 ms' });
   });
 
-  it('to compile checks nothing, and is tried once', async () => {
+  it('to compile validates nothing, and is compiled once', async () => {
     const wide = object(Object.fromEntries(Array.from({ length: 6_000 }, (_, at) => [`p${at}`, { enum: many(10) }])));
     const engineOf = hasty(20, { maxSchemaBytes: 16 * 1024 * 1024 });
     const checking = new SchemaCheck(wide, 'arguments', engineOf, new SchemaStrikes());
@@ -216,7 +216,7 @@ describe('a schema that takes too long', () => {
     expect(checking.check({ p1: 3 })).toEqual({ unchecked: 'compiling the schema took longer than 20 ms' });
   });
 
-  it('ends its server’s chances after three of them, and nobody else’s', async () => {
+  it('ends expensive validation for its server after three timeouts, and for no other server', async () => {
     const strikes = new SchemaStrikes();
     const of = (strikesOf: SchemaStrikes) => new SchemaCheck({ pattern: '^(a+)+$' }, 'arguments', hasty(50), strikesOf);
     for (let count = 0; count < 3; count++) await of(strikes).check(`${'a'.repeat(60)}!`);
@@ -227,7 +227,7 @@ describe('a schema that takes too long', () => {
   });
 });
 
-it('the thread refuses more questions than may wait, and answers none after its end', async () => {
+it('the thread rejects requests above its queue limit and after its end', async () => {
   const small = new SchemaThread({ maxQueued: 1, idleMs: 60_000 });
   const question = { key: 'k', schema: '{"type":"string"}', named: false, subject: 'arguments', value: '"a"' } as const;
   const [first, second, third] = [1, 2, 3].map(() => small.validate(question, 5_000));
@@ -238,10 +238,10 @@ it('the thread refuses more questions than may wait, and answers none after its 
   expect(await small.validate(question, 5_000)).toBe('too_expensive');
 });
 
-/** Far below what these schemas take. */
+/** Far below the time of these schemas. */
 const HOLD_MS = 400;
 
-/** Starts to watch how long the event loop is held while it has a processor; returns the way to ask. */
+/** Measures how long the event loop is blocked while it has a processor. Returns a function for the result. */
 function longestHold(): () => number {
   const clock = () => performance.now() - starvedMs(process.pid);
   let last = clock();
@@ -259,7 +259,7 @@ function longestHold(): () => number {
 
 const many = (count: number) => Array.from({ length: count }, (_, at) => `value ${at}`);
 
-/** Each definition asks for the next one twice, and the last one fails. */
+/** Each definition refers to the next one twice, and the last one fails. */
 function doubling(levels: number): JsonObject {
   const definitions: JsonObject = {};
   for (let i = 0; i < levels; i++)
