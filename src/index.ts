@@ -50,7 +50,7 @@ export type { Exclusion } from './agent/policy/decision.ts';
 export type { ToolDefinition } from './agent/policy/definition-hash.ts';
 export type { EffectiveSet } from './agent/policy/effective-set.ts';
 export type { JsonObject, JsonValue } from './base/json.ts';
-export type { Wait, Waiting } from './base/waiting.ts';
+export type { Wait, Waiting } from './base/listeners.ts';
 export type { DifferenceKind, RunDifference, TestedRun, TestKind } from './cli/replay-tests/outcome.ts';
 export { type JournalTestOptions, type TestedJournals, testJournals } from './cli/replay-tests/test-journals.ts';
 export { ConfigError } from './config/config-error.ts';

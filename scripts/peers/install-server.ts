@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { cacheDirectory } from '../../src/base/xdg-directories.ts';
+import { cacheDirectory } from '../../src/config/directories.ts';
 import { processEnvironment } from '../../src/config/process-environment.ts';
 import type { RealServer } from './real-server.ts';
 

@@ -5,7 +5,7 @@ import { openPool } from '../../src/agent/mcp/client/open-pool.ts';
 import type { McpPool } from '../../src/agent/mcp/client/pool.ts';
 import type { PoolLog } from '../../src/agent/mcp/client/pool-options.ts';
 import { type ToolboxServer, toRecords } from '../../src/agent/mcp/toolbox-server.ts';
-import { errorText } from '../../src/base/error-text.ts';
+import { errorText } from '../../src/base/errors.ts';
 import type { McpServerRecord } from '../../src/server/records/server.ts';
 import type { RealServer } from './real-server.ts';
 import { startServer } from './start-server.ts';

@@ -1,5 +1,5 @@
 // Connects to published MCP servers, lists their tools and calls one of each: `npm run peers [name...]`.
-import { cutText } from '../../src/base/cut-text.ts';
+import { cutText } from '../../src/base/text.ts';
 import { httpServers } from './http-servers.ts';
 import { forEachServer, type Outcome } from './list-servers.ts';
 import { moreServers } from './more-servers.ts';

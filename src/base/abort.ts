@@ -1,6 +1,6 @@
 /**
- * Settles as `work` does, or as `instead` does as soon as the signal aborts, whatever `work` makes of it: the work
- * itself goes on. Without `instead` the signal's reason is thrown.
+ * Settles like `work`, or like `instead` as soon as the signal aborts. Does not stop `work` itself. Without `instead`,
+ * rejects with the signal's reason.
  */
 export function untilAborted<T>(work: Promise<T>, signal: AbortSignal | null, instead?: () => T): Promise<T> {
   if (signal === null) return work;
@@ -20,8 +20,8 @@ export function untilAborted<T>(work: Promise<T>, signal: AbortSignal | null, in
 }
 
 /**
- * Aborts `controller` with the signal, until the returned function is called. By hand, because `AbortSignal.any` costs
- * more than a call's whole policy.
+ * Aborts `controller` with the signal, until the returned function is called. Replaces `AbortSignal.any`, which costs
+ * more than the policy evaluation of a tool call.
  */
 export function abortWith(
   controller: AbortController,

@@ -5,15 +5,15 @@ export interface IpAddress {
   readonly family: 'ipv4' | 'ipv6';
 }
 
-/** Addresses of one family: without that, `::/0` would hold all of IPv4 too. */
+/** Block of addresses of one family, so that `::/0` does not include IPv4. */
 export interface IpBlock {
   readonly family: IpAddress['family'];
   readonly list: BlockList;
 }
 
 /**
- * An address in its usual spelling, or null. An IPv4 address inside an IPv6 one (mapped, or translated by NAT64) is
- * the IPv4 address: that is where the packets go.
+ * Parses and normalizes an address; null: not an address. An IPv4 address inside an IPv6 address (mapped, or translated
+ * by NAT64) becomes the IPv4 address, because packets go there.
  */
 export function parseAddress(text: string): IpAddress | null {
   const address = text.split('%', 1)[0] ?? '';
@@ -25,7 +25,7 @@ export function parseAddress(text: string): IpAddress | null {
   return mapped === undefined ? { text: plain, family: 'ipv6' } : { text: mapped, family: 'ipv4' };
 }
 
-/** `10.0.0.0/8`, `fc00::/7`, or one address. */
+/** Parses `10.0.0.0/8`, `fc00::/7`, or one address. */
 export function parseBlock(text: string): IpBlock | null {
   const [spelled = '', prefix, ...more] = text.split('/');
   const address = parseAddress(spelled);
@@ -44,7 +44,7 @@ export function isInBlock({ text, family }: IpAddress, block: IpBlock): boolean 
   return family === block.family && block.list.check(text, family);
 }
 
-/** Loaded with the first address: most runs have none, and it takes longer than a short run has. */
+/** Loaded on demand: most runs have no address, and loading node:net delays every start. */
 const net = () => process.getBuiltinModule('node:net');
 
 let nat64: BlockList | null = null;
@@ -58,7 +58,7 @@ function translated(): BlockList {
 
 const bitsOf = (family: IpAddress['family']) => (family === 'ipv4' ? 32 : 128);
 
-/** The one spelling that every way to write the address comes to: zeros as `::`, a mapped address with dots. */
+/** Normalized spelling: zeros as `::`, a mapped address with dots. */
 function plainSpelling(address: string): string {
   return new (net().SocketAddress)({ address, family: 'ipv6' }).address;
 }

@@ -7,7 +7,7 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The value of a JSON text; undefined when it is not JSON. The parser's error is dropped: it quotes the text. */
+/** Parses a JSON text; undefined: not JSON. Drops the parser's error, because it quotes the text. */
 export function parseJson(text: string): JsonValue | undefined {
   try {
     return JSON.parse(text) as JsonValue;
@@ -17,8 +17,8 @@ export function parseJson(text: string): JsonValue | undefined {
 }
 
 /**
- * Compact JSON with the keys of every object in the order of their UTF-8 bytes. `JSON.stringify` cannot do it even
- * over a sorted copy: JavaScript moves integer-like keys to the front.
+ * Compact JSON with the keys of every object in the order of their UTF-8 bytes. `JSON.stringify` of a sorted copy
+ * would not keep that order: JavaScript moves integer-like keys to the front.
  */
 export function canonicalJson(value: JsonValue): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);
@@ -33,7 +33,7 @@ export function canonicalJson(value: JsonValue): string {
   return text === '' ? '{}' : `${text}}`;
 }
 
-/** So many keys are sorted by hand: most objects have few, and a sort of the engine costs more than all their text. */
+/** Up to this many keys use insertion sort: for small objects `Array.sort` costs more than writing their text. */
 const FEW_KEYS = 16;
 
 function sorted(keys: string[]): string[] {
@@ -61,4 +61,32 @@ function byCodePoint(a: string, b: string): number {
 
 function rank(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x2000 : unit >= 0xe000 ? unit - 0x800 : unit;
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+const OPEN_BRACKET = 0x5b;
+const CLOSE_BRACKET = 0x5d;
+
+/**
+ * Offset at which a JSON text is nested deeper than `maxDepth` levels; null: it is not. Checks the text before it is
+ * parsed, because recursion over a deeply nested value overflows the stack.
+ */
+export function tooDeepAt(text: string, maxDepth: number): number | null {
+  if (text.length <= maxDepth) return null;
+  let depth = 0;
+  let inString = false;
+  for (let at = 0; at < text.length; at++) {
+    const unit = text.charCodeAt(at);
+    if (inString) {
+      if (unit === BACKSLASH) at++;
+      else if (unit === QUOTE) inString = false;
+    } else if (unit === QUOTE) inString = true;
+    else if (unit === OPEN_BRACE || unit === OPEN_BRACKET) {
+      if (++depth > maxDepth) return at;
+    } else if (unit === CLOSE_BRACE || unit === CLOSE_BRACKET) depth--;
+  }
+  return null;
 }

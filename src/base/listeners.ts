@@ -1,22 +1,22 @@
 export type Listener<T> = (value: T) => void;
 
 /**
- * Who wants to know of something. A listener that throws is a bug to be seen, but not by whom it was told of: the
- * others are told all the same, and the error surfaces on its own, as an uncaught one.
+ * Set of listeners for one kind of event. An error of a listener is rethrown as an uncaught exception: neither the
+ * emitter nor the other listeners see it.
  */
 export class Listeners<T> {
-  /** Made for the first who asks. */
+  /** Created with the first listener. */
   #listeners: Set<Listener<T>> | null = null;
 
-  /** Returns the way to stop it. */
+  /** Returns a function that removes the listener. */
   add(listener: Listener<T>): () => void {
     const listeners = this.#listeners ?? new Set();
     this.#listeners = listeners.add(listener);
     return () => listeners.delete(listener);
   }
 
-  /** Tells those who listen now, also when one of them comes or goes meanwhile. */
-  tell(value: T): void {
+  /** Notifies the current listeners, even if listeners are added or removed meanwhile. */
+  notify(value: T): void {
     for (const listener of [...(this.#listeners ?? [])]) {
       try {
         listener(value);
@@ -26,5 +26,26 @@ export class Listeners<T> {
         });
       }
     }
+  }
+}
+
+/** A pending wait. `what` completes "waiting for …" and may contain untrusted text. */
+export interface Wait {
+  readonly what: string;
+  /** Upper bound of the wait from now; null: unknown. */
+  readonly atMostMs: number | null;
+}
+
+/** Notified when a wait begins; the returned function is called when the wait ends. */
+export type Waiting = (wait: Wait) => () => void;
+
+export const ignoreWaits: Waiting = () => () => {};
+
+export async function whileWaiting<T>(waiting: Waiting, wait: Wait, work: Promise<T>): Promise<T> {
+  const over = waiting(wait);
+  try {
+    return await work;
+  } finally {
+    over();
   }
 }

@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 const PRIVATE_FILE = 0o600;
 const PRIVATE_DIRECTORY = 0o700;
 
-/** Writes a file for its owner alone, whole or not at all: it is written aside and then put in its place. */
+/** Writes a file that only its owner can read, atomically: to a temporary file that replaces `path`. */
 export function writePrivateFile(path: string, text: string | Uint8Array): void {
   mkdirSync(dirname(path), { recursive: true, mode: PRIVATE_DIRECTORY });
   const aside = `${path}.${process.pid}.partial`;

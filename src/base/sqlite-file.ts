@@ -12,9 +12,9 @@ import {
 import { dirname } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { setTimeout } from 'node:timers/promises';
-import { errorText } from './error-text.ts';
+import { errorText } from './errors.ts';
 
-// Records may hold what their authors should have kept out of them, so the files are for their owner alone.
+// Records may contain secrets by mistake, so only the owner may read the files.
 const PRIVATE_FILE = 0o600;
 const PRIVATE_DIRECTORY = 0o700;
 
@@ -69,7 +69,7 @@ function isDamage(error: unknown): boolean {
 
 const primaryCode = (error: unknown) => Number((error as { readonly errcode?: unknown } | null)?.errcode ?? 0) & 0xff;
 
-/** Opens a database that no other process can open at the same time, and creates it where there is none. */
+/** Opens a database exclusively, and creates it if it is missing. */
 export function openExclusively(path: string): DatabaseSync {
   createPrivately(path);
   const db = new DatabaseSync(path, { timeout: LOCK_TIMEOUT_MS });
@@ -86,7 +86,7 @@ export function openExclusively(path: string): DatabaseSync {
   }
 }
 
-/** The size of a file in bytes; null where there is none. */
+/** Size of a file in bytes; null: no such file. */
 export function sizeOf(path: string): number | null {
   return statSync(path, { throwIfNoEntry: false })?.size ?? null;
 }
@@ -102,7 +102,7 @@ export function removeDatabase(path: string): void {
   removeLogs(path);
 }
 
-/** What SQLite keeps beside a database and would replay into it. */
+/** Removes the logs beside a database, which SQLite would replay into it. */
 export function removeLogs(path: string): void {
   for (const suffix of ['-wal', '-shm', '-journal']) rmSync(path + suffix, { force: true });
 }
@@ -131,7 +131,7 @@ function startedBusy(error: unknown): boolean {
   return code === 'ERR_SQLITE_ERROR' && errcode === 0;
 }
 
-/** Changes a closed database, and leaves nothing of it in a write-ahead log: the one file may be moved. */
+/** Edits a closed database and leaves no write-ahead log, so that its one file can be moved. */
 export function editDatabase<T>(path: string, edit: (db: DatabaseSync) => T): T {
   const db = openExclusively(path);
   try {
@@ -174,7 +174,7 @@ export function inTransaction(db: DatabaseSync, work: () => void): void {
     work();
     db.exec('COMMIT');
   } catch (error) {
-    // Some errors have ended the transaction already.
+    // Some errors end the transaction.
     if (db.isTransaction) db.exec('ROLLBACK');
     throw error;
   }
@@ -190,7 +190,7 @@ export function noSpace(path: string): string | null {
   }
 }
 
-/** Without the path: anybody may be told. */
+/** Describes a failed write without the path, for responses to any caller. */
 export function whyNotStored(error: unknown): string {
   const reason = errorText(error);
   const code = primaryCode(error);

@@ -31,10 +31,10 @@ export function tarHeader({ path, bytes }: TarEntry): Buffer {
 /** Zeros that follow the content of an entry. */
 export const tarPadding = (bytes: number): Buffer => Buffer.alloc((BLOCK - (bytes % BLOCK)) % BLOCK);
 
-/** What follows the last entry. */
+/** End marker after the last entry. */
 export const tarEnd = (): Buffer => Buffer.alloc(2 * BLOCK);
 
-/** The bytes of a header; null: it is the end of the archive. @throws if it is no header of a regular file */
+/** Parses a header; null: end of the archive. @throws if it is not the header of a regular file */
 export function parseTarHeader(header: Buffer): TarEntry | null {
   if (header.every((byte) => byte === 0)) return null;
   const field = (at: number, bytes: number) => header.toString('utf8', at, at + bytes).split('\0', 1)[0] ?? '';
@@ -59,12 +59,12 @@ function splitPath(path: string): { readonly name: string; readonly prefix: stri
 
 const octal = (value: number, digits: number) => value.toString(8).padStart(digits, '0');
 
-/** The sum of all bytes, with the checksum field itself as spaces. */
+/** Sum of all bytes, with the checksum field as spaces. */
 function checksum(header: Buffer): number {
   return header.reduce((sum, byte, at) => sum + (at >= 148 && at < 156 ? 0x20 : byte), 0);
 }
 
-/** Takes exact amounts of bytes from a stream. */
+/** Reads exact amounts of bytes from a stream. */
 export class ByteReader {
   readonly #source: AsyncIterator<Uint8Array>;
   #left = Buffer.alloc(0);

@@ -1,6 +1,5 @@
 import type { z } from 'zod';
-import { cutText } from './cut-text.ts';
-import { didYouMean } from './nearest-key.ts';
+import { cutText } from './text.ts';
 
 const MAX_VALUE_CHARS_SHOWN = 60;
 
@@ -96,4 +95,65 @@ function foundNumber(found: unknown): string {
 function unit(origin: string): string {
   if (origin === 'string') return ' characters long';
   return origin === 'array' ? ' long' : '';
+}
+
+const LETTERS_PER_TYPO = 3;
+
+/** The valid key nearest to an unknown key, for "did you mean" messages; undefined: none is near. */
+export function nearestKey(unknown: string, valid: readonly string[]): string | undefined {
+  const wanted = plain(unknown);
+  if (wanted === '') return undefined;
+  const allowed = Math.ceil(wanted.length / LETTERS_PER_TYPO);
+  let best: string | undefined;
+  let bestDistance = Number.POSITIVE_INFINITY;
+  for (const key of valid) {
+    const candidate = plain(key);
+    // A missing part, such as `timeout` for `timeout_ms`, counts as near however long the part is.
+    const isPart = candidate.startsWith(wanted) || wanted.startsWith(candidate);
+    const distance = isPart ? Math.min(allowed, editDistance(wanted, candidate)) : editDistance(wanted, candidate);
+    if (distance <= allowed && distance < bestDistance) {
+      best = key;
+      bestDistance = distance;
+    }
+  }
+  return best;
+}
+
+/** `did you mean "timeout_ms"?`; undefined: no valid key is near. */
+export function didYouMean(unknown: string, valid: readonly string[]): string | undefined {
+  const nearest = nearestKey(unknown, valid);
+  return nearest === undefined ? undefined : `did you mean ${JSON.stringify(nearest)}?`;
+}
+
+// `apiKey`, `api-key` and `api_key` compare as equal.
+function plain(key: string): string {
+  return key.toLowerCase().replaceAll(/[-_\s]/g, '');
+}
+
+/** Edit distance: insertions, deletions, replacements and swaps of neighbours count one each. */
+function editDistance(a: string, b: string): number {
+  let beforeLast: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, column) => column);
+  for (let row = 1; row <= a.length; row++) {
+    const current = [row];
+    for (let column = 1; column <= b.length; column++) {
+      const same = a[row - 1] === b[column - 1];
+      let cost = Math.min(at(last, column) + 1, at(current, column - 1) + 1, at(last, column - 1) + (same ? 0 : 1));
+      const swapped = row > 1 && column > 1 && a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1];
+      if (swapped) cost = Math.min(cost, at(beforeLast, column - 2) + 1);
+      current.push(cost);
+    }
+    beforeLast = last;
+    last = current;
+  }
+  return at(last, b.length);
+}
+
+function at(row: readonly number[], column: number): number {
+  return row[column] ?? Number.POSITIVE_INFINITY;
+}
+
+/** Whether every JavaScript object has a property of this name, such as `constructor`. Users must not choose such names. */
+export function isInheritedName(text: string): boolean {
+  return text in Object.prototype;
 }

@@ -1,4 +1,4 @@
 import packageJson from '../../package.json' with { type: 'json' };
 
-/** The version of this package: what commands print, and what servers and trails are told. */
+/** Version of this package, for commands, MCP servers and audit logs. */
 export const version: string = packageJson.version;

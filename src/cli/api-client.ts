@@ -1,7 +1,6 @@
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import { certificateHint } from '../base/certificate-problem.ts';
-import { errorCode, errorText } from '../base/error-text.ts';
+import { certificateHint, errorCode, errorText } from '../base/errors.ts';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../base/json.ts';
 import { connectLocalSocket } from '../config/local-socket.ts';
 import type { NodeEndpoint } from '../config/node/node-endpoint.ts';

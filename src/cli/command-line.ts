@@ -1,5 +1,5 @@
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
-import { nearestKey } from '../base/nearest-key.ts';
+import { nearestKey } from '../base/validation.ts';
 import { type Call, type Command, type FlagSpec, type FlagSpecs, type Program, wordsOf } from './command-table.ts';
 import { UsageError } from './exit-codes.ts';
 

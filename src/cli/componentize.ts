@@ -1,6 +1,6 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { errorCode } from '../base/error-text.ts';
+import { errorCode } from '../base/errors.ts';
 import type { Call } from './command-table.ts';
 import { spearExitCodes, UsageError } from './exit-codes.ts';
 

@@ -1,4 +1,4 @@
-import { visible } from '../base/visible-text.ts';
+import { visible } from '../base/text.ts';
 import { processEnvironment } from '../config/process-environment.ts';
 
 const GAP = '  ';

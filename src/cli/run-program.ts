@@ -1,5 +1,5 @@
+import { visibleLines } from '../base/text.ts';
 import { version } from '../base/version.ts';
-import { visibleLines } from '../base/visible-text.ts';
 import { ConfigError } from '../config/config-error.ts';
 import { knownSecrets } from '../server/secrets/redactor.ts';
 import { CommandUsageError, readCommandLine } from './command-line.ts';

@@ -1,4 +1,4 @@
-import { visible } from '../base/visible-text.ts';
+import { visible } from '../base/text.ts';
 import { knownSecrets } from '../server/secrets/redactor.ts';
 import type { ProgramOutput } from './run-program.ts';
 

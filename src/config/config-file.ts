@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { errorCode } from '../base/error-text.ts';
-import { configDirectory } from '../base/xdg-directories.ts';
+import { errorCode } from '../base/errors.ts';
 import { ConfigError } from './config-error.ts';
+import { configDirectory } from './directories.ts';
 
 export type ReadTextFile = (path: string) => string;
 

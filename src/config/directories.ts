@@ -1,7 +1,6 @@
 import { lstatSync, type Stats } from 'node:fs';
-import { join } from 'node:path';
-import { errorCode } from '../base/error-text.ts';
-import { cacheDirectory, stateDirectory } from '../base/xdg-directories.ts';
+import { isAbsolute, join } from 'node:path';
+import { errorCode } from '../base/errors.ts';
 
 /** Files of a registry: its data, its endpoint and the tokens that it created. */
 export interface RegistryFiles {
@@ -102,4 +101,26 @@ export function nodeFiles(directory: string): NodeFiles {
 export function defaultNodeDirectory(env: NodeJS.ProcessEnv): string | null {
   const state = stateDirectory(env);
   return state === null ? null : join(state, 'node');
+}
+
+/** Directory of regenerable files: `$XDG_CACHE_HOME/spear`, else `~/.cache/spear`. */
+export function cacheDirectory(env: NodeJS.ProcessEnv): string | null {
+  return ownDirectory(env.XDG_CACHE_HOME, env, '.cache');
+}
+
+/** Directory of config files: `$XDG_CONFIG_HOME/spear`, else `~/.config/spear`. */
+export function configDirectory(env: NodeJS.ProcessEnv): string | null {
+  return ownDirectory(env.XDG_CONFIG_HOME, env, '.config');
+}
+
+/** Directory of persistent data: `$XDG_STATE_HOME/spear`, else `~/.local/state/spear`. */
+export function stateDirectory(env: NodeJS.ProcessEnv): string | null {
+  return ownDirectory(env.XDG_STATE_HOME, env, '.local/state');
+}
+
+/** Applies the XDG rules: a relative path in the variable is ignored. */
+function ownDirectory(variable: string | undefined, env: NodeJS.ProcessEnv, inHome: string): string | null {
+  if (variable && isAbsolute(variable)) return join(variable, 'spear');
+  const home = env.HOME || env.USERPROFILE;
+  return home ? join(home, inHome, 'spear') : null;
 }

@@ -1,7 +1,6 @@
 import { parse, TomlError } from 'smol-toml';
 import { z } from 'zod';
-import { isInheritedName } from '../base/inherited-name.ts';
-import { describeIssue, describeUnknownKey, fieldPath } from '../base/validation.ts';
+import { describeIssue, describeUnknownKey, fieldPath, isInheritedName } from '../base/validation.ts';
 import { isSecretReference, SECRET_REFERENCE_HELP } from '../server/secrets/secret.ts';
 import { ConfigError } from './config-error.ts';
 import type { ConfigFile } from './config-file.ts';

@@ -1,5 +1,4 @@
-import { cutText } from '../base/cut-text.ts';
-import { isHeaderName } from '../base/http-header.ts';
+import { cutText, isHeaderName } from '../base/text.ts';
 import { looksLikeCredential } from '../server/records/credentials.ts';
 import { Secret } from '../server/secrets/secret.ts';
 

@@ -1,4 +1,4 @@
-import { errorCode } from '../base/error-text.ts';
+import { errorCode } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { LimitName } from '../runtime/port/limits.ts';
 import { ConfigError } from './config-error.ts';

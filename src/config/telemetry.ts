@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { isHeaderValue } from '../base/http-header.ts';
+import { isHeaderValue } from '../base/text.ts';
 import type { LimitSpec } from '../runtime/port/limits.ts';
 import type { Secret, SecretSources } from '../server/secrets/secret.ts';
 import { ConfigError } from './config-error.ts';

@@ -1,4 +1,4 @@
-import { visible } from '../base/visible-text.ts';
+import { visible } from '../base/text.ts';
 import { diffLines, nearChanges } from './diff.ts';
 
 const MAX_LINE_CHARS = 2_000;

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
-import { visible } from '../base/visible-text.ts';
+import { visible } from '../base/text.ts';
 import type { HealthJson } from '../registry/console-api.ts';
 import type { ApiError } from './api.ts';
 import { Told } from './text.tsx';

@@ -1,6 +1,5 @@
 import { useState } from 'preact/hooks';
-import { startOf } from '../base/cut-text.ts';
-import { visible, visibleLines } from '../base/visible-text.ts';
+import { startOf, visible, visibleLines } from '../base/text.ts';
 
 /** What fits into a line of a list. */
 const LINE_CHARS = 300;

@@ -4,7 +4,7 @@ import { totalTokens } from '../agent/chat/budgeted-backend.ts';
 import { ToolEvents } from '../agent/mcp/tool-events.ts';
 import { EVERY_SERVER } from '../agent/policy/decision.ts';
 import { stopText } from '../agent/policy/stops.ts';
-import { errorText } from '../base/error-text.ts';
+import { errorText } from '../base/errors.ts';
 import type { NodeLimits } from '../config/limits.ts';
 import { runGuest } from '../run/run-guest.ts';
 import type { StreamListener } from '../run/streams/stream-listener.ts';

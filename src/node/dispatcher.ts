@@ -1,5 +1,5 @@
-import { backoffMs } from '../base/backoff.ts';
-import { errorText } from '../base/error-text.ts';
+import { errorText } from '../base/errors.ts';
+import { backoffMs } from '../base/timing.ts';
 import type { ServiceLog } from '../server/log/service-log.ts';
 import type { Claim, QueueKey, RunEnding, RunQueue } from '../server/queue/run-queue.ts';
 import type { StopRecord } from '../server/records/stop.ts';

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { errorText } from '../base/error-text.ts';
-import { exhaustedResource, systemErrorOf } from '../base/system-error.ts';
+import { errorText, exhaustedResource, systemErrorOf } from '../base/errors.ts';
 import { JournalError } from '../runtime/durable/journal-error.ts';
 
 /** A file with this many I/O errors since the start of the node is regarded as broken. */

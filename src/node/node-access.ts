@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { errorText } from '../base/error-text.ts';
+import { errorText } from '../base/errors.ts';
 import type { Submitter } from '../config/node/node-config.ts';
 import type { IdentityPort } from '../registry-client/identity-port.ts';
 import { DEFAULT_NAMESPACE } from '../runtime/port/policy-layers.ts';

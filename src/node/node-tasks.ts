@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Backoff, backoffMs } from '../base/backoff.ts';
-import { errorText } from '../base/error-text.ts';
+import { errorText } from '../base/errors.ts';
 import { Listeners } from '../base/listeners.ts';
+import { type Backoff, backoffMs } from '../base/timing.ts';
 import type { NodeFiles } from '../config/directories.ts';
 import { KindCache } from '../registry-client/kind-cache.ts';
 import type { RegistryChange } from '../registry-client/snapshot.ts';
@@ -186,7 +186,7 @@ export class FollowedTasks {
         .then(() => this.#apply(change))
         .then(() => {
           this.#isLoaded = true;
-          this.#changes.tell();
+          this.#changes.notify();
         });
     });
     this.#cache.onStatus(({ state, lastError }) => {

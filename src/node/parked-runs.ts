@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ApprovalConnection } from '../agent/approvals/client.ts';
-import { errorText } from '../base/error-text.ts';
+import { errorText } from '../base/errors.ts';
 import type { ServiceLog } from '../server/log/service-log.ts';
 import type { ParkedFor, RunQueue } from '../server/queue/run-queue.ts';
 import { type NodeStops, noStops } from './node-stops.ts';

@@ -1,4 +1,4 @@
-import { errorText } from '../base/error-text.ts';
+import { errorText } from '../base/errors.ts';
 import type { NodeFiles } from '../config/directories.ts';
 import type { CompiledHostConfig } from '../config/host/host-config.ts';
 import { queueAddress } from '../config/nats.ts';

@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync, statSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { errorCode } from '../base/error-text.ts';
+import { errorCode } from '../base/errors.ts';
 import { isJsonObject, type JsonObject } from '../base/json.ts';
 import type { JournalMode, JournalOption } from '../run/run-options.ts';
 import { journalKey } from '../runtime/durable/blocks.ts';

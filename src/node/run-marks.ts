@@ -1,4 +1,4 @@
-import { errorText } from '../base/error-text.ts';
+import { errorText } from '../base/errors.ts';
 import type { WaitingApproval } from '../run/long-waits.ts';
 import type { ServiceLog } from '../server/log/service-log.ts';
 import type { AttemptEvents } from '../server/queue/run-events.ts';

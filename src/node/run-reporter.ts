@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { totalTokens } from '../agent/chat/budgeted-backend.ts';
-import { backoffMs } from '../base/backoff.ts';
-import { errorText } from '../base/error-text.ts';
+import { errorText } from '../base/errors.ts';
+import { backoffMs } from '../base/timing.ts';
 import {
   type RunReport,
   type RunReportTarget,

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
-import { errorText } from '../base/error-text.ts';
+import { errorText } from '../base/errors.ts';
 import type { StreamEnd } from '../run/streams/stream-client.ts';
 import type { StreamListener } from '../run/streams/stream-listener.ts';
 import { STREAM_PROTOCOL, serveStreamSocket } from '../run/streams/websocket-listener.ts';

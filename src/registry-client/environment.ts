@@ -1,7 +1,7 @@
-import type { Dice } from '../base/backoff.ts';
+import type { RandomSource } from '../base/timing.ts';
 
 /** What the cache needs from the world. */
-export interface RegistryEnvironment extends Dice {
+export interface RegistryEnvironment extends RandomSource {
   /** On the wall. */
   now(): number;
   /** Since some moment; never set back. May stand still while the machine sleeps. */

@@ -1,4 +1,4 @@
-import { errorText } from '../base/error-text.ts';
+import { errorText } from '../base/errors.ts';
 import type { RegistryEnvironment } from './environment.ts';
 import { RegistryRefused } from './source.ts';
 

@@ -1,6 +1,6 @@
 import { untilAborted } from '../base/abort.ts';
-import { backoffMs } from '../base/backoff.ts';
 import { Listeners } from '../base/listeners.ts';
+import { backoffMs } from '../base/timing.ts';
 import type { RecordKind, RegistryListing, StoreStamps } from '../server/records/record-kind.ts';
 import { type RegistryEnvironment, systemEnvironment } from './environment.ts';
 import { Freshness, type RegistryState } from './freshness.ts';
@@ -253,9 +253,9 @@ export class KindCache<R extends StoreStamps> {
     this.#confirm();
     if (first) this.#watchStaleness();
     for (const settle of this.#waiters) settle(true);
-    if (replaced) this.#replacedListeners.tell(change.snapshot);
+    if (replaced) this.#replacedListeners.notify(change.snapshot);
     if (first || replaced || change.upserted.length > 0 || change.deleted.length > 0) {
-      this.#changeListeners.tell(change);
+      this.#changeListeners.notify(change);
     }
   }
 
@@ -313,7 +313,7 @@ export class KindCache<R extends StoreStamps> {
     const { state } = this.#freshness;
     if (state === this.#reportedState) return;
     this.#reportedState = state;
-    this.#statusListeners.tell(this.status());
+    this.#statusListeners.notify(this.status());
   }
 
   #watchStaleness(): void {

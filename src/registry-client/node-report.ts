@@ -1,4 +1,4 @@
-import { backoffMs } from '../base/backoff.ts';
+import { backoffMs } from '../base/timing.ts';
 import { type RegistryEnvironment, systemEnvironment } from './environment.ts';
 import { Lifetime } from './lifetime.ts';
 import type { RunReportTarget } from './run-report.ts';

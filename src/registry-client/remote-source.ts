@@ -1,7 +1,6 @@
 import { type Client, Code, ConnectError, createClient, type Interceptor, type Transport } from '@connectrpc/connect';
 import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
-import { certificateHint } from '../base/certificate-problem.ts';
-import { errorCode } from '../base/error-text.ts';
+import { certificateHint, errorCode } from '../base/errors.ts';
 import { connectLocalSocket, SOCKET_SCHEME } from '../config/local-socket.ts';
 import { type ReadToken, serverUrl } from '../config/registry/registry-endpoint.ts';
 import { McpNodeService } from '../generated/proto/sms/mcp_node_pb.ts';

@@ -3,7 +3,7 @@ import { mkdirSync } from 'node:fs';
 import { type FileHandle, open, rename, rm, stat, utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { isJsonObject, parseJson } from '../base/json.ts';
-import { splitOnce } from '../base/split-once.ts';
+import { splitOnce } from '../base/text.ts';
 import { privateDirectoryProblem } from '../config/directories.ts';
 import type { RecordKind, StoreStamps } from '../server/records/record-kind.ts';
 import { type RegistrySnapshot, restoreSnapshot, type SavedSnapshot } from './snapshot.ts';

@@ -1,4 +1,4 @@
-import type { Backoff } from '../base/backoff.ts';
+import type { Backoff } from '../base/timing.ts';
 import type { RegistryEnvironment } from './environment.ts';
 
 export interface SyncTiming {

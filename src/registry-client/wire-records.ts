@@ -1,4 +1,4 @@
-import { Turns } from '../base/turns.ts';
+import { TimeSlice } from '../base/timing.ts';
 import {
   idOf,
   type RecordIssue,
@@ -75,13 +75,13 @@ export class WireRecords<Wire extends WireRecord, R extends StoreStamps> {
 
   /** A registry may have thousands of records, and an import changes as many at once. */
   async #read(wire: readonly Wire[], signal: AbortSignal, read: (message: Wire) => R | null): Promise<R[]> {
-    const turns = new Turns();
+    const slice = new TimeSlice();
     const records: R[] = [];
     for (const message of wire) {
       const record = read(message);
       if (record !== null) records.push(record);
-      if (!turns.over) continue;
-      await turns.next();
+      if (!slice.isOver) continue;
+      await slice.yield();
       signal.throwIfAborted();
     }
     return records;

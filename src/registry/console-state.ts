@@ -128,7 +128,7 @@ export class LiveTopics {
 
   changed(topic: LiveTopic): void {
     this.#stamps.set(topic, (this.#stamps.get(topic) ?? 0) + 1);
-    this.#listeners.tell(topic);
+    this.#listeners.notify(topic);
   }
 
   /** Returns the way to stop it. */

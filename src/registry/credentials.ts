@@ -1,4 +1,4 @@
-import { errorText } from '../base/error-text.ts';
+import { errorText } from '../base/errors.ts';
 import type { RegistryConfig } from '../config/registry/registry-config.ts';
 import { ServedCertificate } from '../server/http/served-certificate.ts';
 import { type Access, openAccess, TokenAccess, Validity } from '../server/identity/access.ts';

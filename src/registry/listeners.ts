@@ -1,7 +1,7 @@
 import { chmodSync, lstatSync, mkdirSync, rmSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
-import { errorCode, errorText } from '../base/error-text.ts';
+import { errorCode, errorText } from '../base/errors.ts';
 import { writePrivateFile } from '../base/private-file.ts';
 import { privateDirectoryProblem, type RegistryFiles } from '../config/directories.ts';
 import type { RegistryConfig } from '../config/registry/registry-config.ts';

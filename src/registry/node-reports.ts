@@ -91,7 +91,7 @@ export class NodeReports {
     const { toolLists: _, ...kept } = report;
     this.#reports.set(nodeId, { report: kept, namespace: reporter, atMs: this.#now() });
     this.#machines.set(machineOf(nodeId), processes.add(nodeId));
-    this.#changed.tell(null);
+    this.#changed.notify(null);
     return this.#toolLists.missing(report);
   }
 

@@ -12,7 +12,7 @@ import {
   type PolicyQuestion,
 } from '../agent/policy/walk.ts';
 import type { JsonObject } from '../base/json.ts';
-import { Turns } from '../base/turns.ts';
+import { TimeSlice } from '../base/timing.ts';
 import { checkTaskDocument } from '../config/task-document.ts';
 import type { ToolReport } from '../registry-client/tool-list-report.ts';
 import { initialSession, type SessionPolicy, type TaskPolicy } from '../runtime/port/policy-layers.ts';
@@ -46,13 +46,13 @@ export async function accessMatrix(
   signal: AbortSignal,
 ): Promise<AccessJson> {
   const records = [...view.servers.values()];
-  const turns = new Turns();
+  const slice = new TimeSlice();
   const rows: AccessTaskJson[] = [];
   for (const task of tasks.map(readTask)) {
     const cells: AccessTaskJson['cells'][number][] = [];
     if (!('problems' in task)) {
       for (const { server_id: id } of records) {
-        if (turns.over) await turns.next();
+        if (slice.isOver) await slice.yield();
         // Whoever asked has gone.
         if (signal.aborted) return { revision, servers: [], tasks: [] };
         cells.push(serverCell(view, task, id, toolsOf(id)));

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { errorText } from '../base/error-text.ts';
+import { errorText } from '../base/errors.ts';
 import type { SmsTrail } from '../server/audit/sms-trail.ts';
 import type { Caller } from '../server/identity/caller.ts';
 import type { ServiceLog } from '../server/log/service-log.ts';

@@ -78,7 +78,7 @@ export class RunReports {
     this.#nodes.delete(key);
     this.#nodes.set(key, { nodeId, reporter, runs: kept, atMs: this.#now() });
     for (const { runId, picture, problem } of timelines) this.#give(key, runId, picture, problem);
-    if (runs !== null) this.#changed.tell(null);
+    if (runs !== null) this.#changed.notify(null);
     const wanted = [...this.#wanted].filter(([, { key: asked }]) => asked === key).map(([id]) => id);
     return {
       wantedTimelines: wanted.slice(0, runReportLimits.maxTimelines),
@@ -142,7 +142,7 @@ export class RunReports {
     for (const [key, { atMs }] of this.#nodes) {
       if (atMs >= oldest) return;
       this.#nodes.delete(key);
-      this.#changed.tell(null);
+      this.#changed.notify(null);
     }
   }
 }

@@ -1,7 +1,7 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import { ApprovalQueue } from '../agent/approvals/service.ts';
 import { stopOfRun } from '../agent/policy/stops.ts';
-import { errorText } from '../base/error-text.ts';
+import { errorText } from '../base/errors.ts';
 import type { RegistryConfig } from '../config/registry/registry-config.ts';
 import { noTrail, openSmsTrail, type SmsTrail } from '../server/audit/sms-trail.ts';
 import { egressOf } from '../server/egress/egress.ts';

@@ -6,7 +6,7 @@ import { restoreSend, settledSend } from '../agent/chat/settled-send.ts';
 import { runSend, type SendObserver, type SendOutcome, STREAM } from '../agent/chat/tool-loop.ts';
 import { canonicalJson, type JsonObject } from '../base/json.ts';
 import { Listeners } from '../base/listeners.ts';
-import { PausableDeadline } from '../base/pausable-deadline.ts';
+import { PausableDeadline } from '../base/timing.ts';
 import type { RecordedSend } from '../runtime/durable/journal.ts';
 import { type HostReply, PortViolation, SEND_WINDOW_BYTES, type SessionDelta } from '../runtime/port/port.ts';
 
@@ -187,7 +187,7 @@ export class ChatService {
     if (onModelEvent === null) return stream;
     const listeners = new Listeners<ModelEvent>();
     listeners.add((event) => onModelEvent(event, session));
-    const told: EventSink = { emit: (event) => listeners.tell(event), room: () => null };
+    const told: EventSink = { emit: (event) => listeners.notify(event), room: () => null };
     return everySink(stream === null ? [told] : [stream, told]);
   }
 

@@ -1,6 +1,6 @@
 import type { MissingServers } from '../agent/mcp/guest-mcp.ts';
 import type { ApprovalRules } from '../agent/policy/approval-rules.ts';
-import { systemErrorOf } from '../base/system-error.ts';
+import { systemErrorOf } from '../base/errors.ts';
 import { isResumable, type RecordedApprovalRules } from '../runtime/durable/journal.ts';
 import { JournalError } from '../runtime/durable/journal-error.ts';
 import type { RunJournal } from '../runtime/durable/run-journal.ts';

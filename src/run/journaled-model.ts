@@ -1,7 +1,7 @@
 import { BackendError, type ChatBackend, type ChatRequest } from '../agent/chat/backend.ts';
 import { messageText } from '../agent/chat/backends/message-text.ts';
-import { startOf } from '../base/cut-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
+import { startOf } from '../base/text.ts';
 import type { LastMessage } from '../runtime/durable/journal.ts';
 import { ModelRequestDeltas } from '../runtime/durable/model-request-deltas.ts';
 import type { RunJournal } from '../runtime/durable/run-journal.ts';

@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type ToolboxServer, toRecords } from '../agent/mcp/toolbox-server.ts';
-import { errorText } from '../base/error-text.ts';
-import { toldWhile, untold, type Waiting } from '../base/waiting.ts';
-import { stateDirectory } from '../base/xdg-directories.ts';
+import { errorText } from '../base/errors.ts';
+import { ignoreWaits, type Waiting, whileWaiting } from '../base/listeners.ts';
 import { ConfigError } from '../config/config-error.ts';
+import { stateDirectory } from '../config/directories.ts';
 import { processEnvironment } from '../config/process-environment.ts';
 import type {
   RegistryEndpoint,
@@ -114,7 +114,7 @@ export interface RegistryOpener {
 }
 
 export async function openRunRegistry(options: RegistryOptions, opener: RegistryOpener): Promise<RunRegistry> {
-  const { words, say, waiting = untold } = opener;
+  const { words, say, waiting = ignoreWaits } = opener;
   const given = (['servers', 'sms', 'directory'] as const).filter((source) => options[source] !== undefined);
   if (given.length > 1) {
     const names = given.map((source) => words[source]).join(' and ');
@@ -135,7 +135,7 @@ export async function openRunRegistry(options: RegistryOptions, opener: Registry
     what: `the first snapshot of the registry${options.sms === undefined ? '' : ` at ${options.sms.address}`}`,
     atMostMs: limit,
   };
-  const [hasServers, hasProfiles] = await toldWhile(
+  const [hasServers, hasProfiles] = await whileWaiting(
     waiting,
     first,
     Promise.all([cache.ready(limit), cache.profiles?.ready(limit) ?? true]),

@@ -2,7 +2,7 @@ import { type OpenPool, openPool } from '../agent/mcp/client/open-pool.ts';
 import type { PoolOfRun } from '../agent/mcp/client/pool.ts';
 import type { PoolLogEntry, PoolOptions } from '../agent/mcp/client/pool-options.ts';
 import { watchMcp } from '../agent/mcp/tool-events.ts';
-import type { Waiting } from '../base/waiting.ts';
+import type { Waiting } from '../base/listeners.ts';
 import type { RegistryChange } from '../registry-client/snapshot.ts';
 import type { EgressOptions } from '../server/egress/egress.ts';
 import type { StdioPolicy } from '../server/records/server.ts';

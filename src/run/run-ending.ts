@@ -1,4 +1,4 @@
-import { systemErrorOf } from '../base/system-error.ts';
+import { systemErrorOf } from '../base/errors.ts';
 import { ModuleError } from '../runtime/abi/guest-module.ts';
 import { type EndRecord, isResumable } from '../runtime/durable/journal.ts';
 import type { RunReason, RunResult } from '../runtime/host/run-result.ts';

@@ -6,7 +6,7 @@ import { traceModel } from '../agent/chat/model-trace.ts';
 import type { ElicitationDecider } from '../agent/mcp/client/elicitation/question.ts';
 import { ToolEvents } from '../agent/mcp/tool-events.ts';
 import type { JsonObject } from '../base/json.ts';
-import type { Waiting } from '../base/waiting.ts';
+import type { Waiting } from '../base/listeners.ts';
 import { ConfigError } from '../config/config-error.ts';
 import type { CompiledHostConfig } from '../config/host/host-config.ts';
 import { type OptionKeys, refuseUnknownKeys } from '../config/option-keys.ts';

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { canonicalJson, isJsonObject, type JsonObject, parseJson } from '../../src/base/json.ts';
+import { canonicalJson, isJsonObject, type JsonObject, parseJson, tooDeepAt } from '../../src/base/json.ts';
 
 describe('canonical JSON', () => {
   it('is compact, with the keys of every level in order [json.canonical]', () => {
@@ -69,4 +69,15 @@ it.each([
   ['', undefined],
 ])('parses %j as %j', (text, value) => {
   expect(parseJson(text)).toEqual(value);
+});
+
+it.each([
+  ['[[[]]]', 3, null],
+  ['[[[]]]', 2, 2],
+  ['[{"a":[]}]', 2, 6],
+  ['[[],[],{}]', 2, null],
+  ['["[[[[\\"[["]', 1, null],
+  ['', 0, null],
+])('%j beyond %i levels: %s', (text, maxDepth, at) => {
+  expect(tooDeepAt(text, maxDepth)).toBe(at);
 });

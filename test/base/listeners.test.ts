@@ -7,9 +7,9 @@ it('tells everybody who listens, until they stop', () => {
   const heard: string[] = [];
   const stop = listeners.add((value) => heard.push(`a${value}`));
   listeners.add((value) => heard.push(`b${value}`));
-  listeners.tell(1);
+  listeners.notify(1);
   stop();
-  listeners.tell(2);
+  listeners.notify(2);
   expect(heard).toEqual(['a1', 'b1', 'b2']);
 });
 
@@ -22,11 +22,11 @@ it('tells those who listened when it began', () => {
     listeners.add(() => heard.push('new'));
   });
   listeners.add(() => heard.push('second'));
-  listeners.tell();
+  listeners.notify();
   expect(heard).toEqual(['first', 'second']);
 });
 
-it('goes on behind a listener that throws, and its error surfaces on its own', async () => {
+it('notifies the listeners after one that throws, and its error surfaces as an uncaught exception', async () => {
   const own = process.listeners('uncaughtException');
   process.removeAllListeners('uncaughtException');
   onTestFinished(() => {
@@ -39,7 +39,7 @@ it('goes on behind a listener that throws, and its error surfaces on its own', a
     throw new Error('a bug');
   });
   listeners.add(() => heard.push('second'));
-  listeners.tell();
+  listeners.notify();
   expect(heard).toEqual(['second']);
   expect(await surfaced).toMatchObject([{ message: 'a bug' }, 'uncaughtException']);
 });

@@ -29,6 +29,6 @@ export class FakeStops {
     this.#records = new Map(stops.map((stop) => [stop.stop_id, stop]));
     this.#revision += 1;
     const snapshot = { epoch: 'e', revision: this.#revision, records: this.#records };
-    this.#listeners.tell({ snapshot, upserted: [...this.#records.keys()], deleted: [] });
+    this.#listeners.notify({ snapshot, upserted: [...this.#records.keys()], deleted: [] });
   }
 }

@@ -70,7 +70,7 @@ export class Failures {
   }
 
   list(): string[] {
-    const untold = this.#count - this.#told.length;
-    return untold === 0 ? [...this.#told] : [...this.#told, `and ${untold} more`];
+    const ignoreWaits = this.#count - this.#told.length;
+    return ignoreWaits === 0 ? [...this.#told] : [...this.#told, `and ${ignoreWaits} more`];
   }
 }

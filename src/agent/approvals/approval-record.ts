@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { startOf } from '../../base/cut-text.ts';
 import { canonicalJson, type JsonObject, type JsonValue } from '../../base/json.ts';
+import { startOf } from '../../base/text.ts';
 import type { ApproverRule } from '../../config/registry/registry-config.ts';
 import { NO_DECIDER } from '../../server/audit/event.ts';
 import { redactArguments } from '../../server/audit/redact-arguments.ts';

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { type Backoff, backoffMs } from '../../base/backoff.ts';
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/errors.ts';
 import { canonicalJson, type JsonObject } from '../../base/json.ts';
 import { Listeners } from '../../base/listeners.ts';
+import { type Backoff, backoffMs } from '../../base/timing.ts';
 import {
   ApprovalRejected,
   type AskedApproval,
@@ -113,12 +113,12 @@ export class ApprovalConnection {
           failures = 0;
           if (!this.#isUp) {
             this.#isUp = true;
-            this.#events.tell('connected');
+            this.#events.notify('connected');
             void this.#catchUp([...this.#followed.keys()]);
           }
           if (decided === null) continue;
           this.#deliver(decided.id, decided);
-          this.#events.tell(decided);
+          this.#events.notify(decided);
         }
       } catch (error) {
         failures += 1;
@@ -127,7 +127,7 @@ export class ApprovalConnection {
         }
       }
       this.#isUp = false;
-      this.#events.tell('lost');
+      this.#events.notify('lost');
       await pause(backoffMs(backoff, Math.max(1, failures), Math), signal);
     }
   }

@@ -1,5 +1,5 @@
-import { cutText } from '../../base/cut-text.ts';
 import type { JsonObject } from '../../base/json.ts';
+import { cutText } from '../../base/text.ts';
 import type { RegistryCache } from '../../registry-client/cache.ts';
 import type { ToolJournal } from '../../runtime/durable/tool-journal.ts';
 import { limitSpecs } from '../../runtime/port/limits.ts';

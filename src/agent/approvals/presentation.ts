@@ -1,5 +1,5 @@
-import { startOf } from '../../base/cut-text.ts';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import { startOf } from '../../base/text.ts';
 import { looksLikeCredential } from '../../server/records/credentials.ts';
 import type { ToolDefinition } from '../policy/definition-hash.ts';
 import type { DefinitionChange } from './request.ts';

@@ -1,5 +1,5 @@
 import type { Counter } from '@opentelemetry/api';
-import { cutText } from '../../base/cut-text.ts';
+import { cutText } from '../../base/text.ts';
 import type { ApproverRule } from '../../config/registry/registry-config.ts';
 import { DEFAULT_NAMESPACE } from '../../runtime/port/policy-layers.ts';
 import { redactArguments } from '../../server/audit/redact-arguments.ts';

@@ -3,8 +3,7 @@ import { canonicalJson, isJsonObject, type JsonObject, type JsonValue, parseJson
 import { MAX_GUEST_TOOL_OUTPUT_BYTES, type NumberParam } from '../../runtime/abi/chat-params.ts';
 import { errno } from '../../runtime/abi/errno.ts';
 import { AnswerEvents } from './answer-events.ts';
-import type { ImagePlacement } from './backend.ts';
-import { BackendError, type ChatBackend, type ChatRequest } from './backend.ts';
+import { BackendError, type ChatBackend, type ChatRequest, type ImagePlacement } from './backend.ts';
 import { errorBody, toErrorBody, toolError } from './error-body.ts';
 import {
   type ChatHistory,

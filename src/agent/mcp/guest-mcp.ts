@@ -1,5 +1,5 @@
+import { exhaustedResource } from '../../base/errors.ts';
 import type { JsonObject } from '../../base/json.ts';
-import { exhaustedResource } from '../../base/system-error.ts';
 import type { ErrnoName } from '../../runtime/abi/errno.ts';
 import type { TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { RunDegradation } from '../../server/records/run.ts';

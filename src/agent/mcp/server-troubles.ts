@@ -1,4 +1,4 @@
-import { cutText } from '../../base/cut-text.ts';
+import { cutText } from '../../base/text.ts';
 import { MAX_DEGRADED, type RunDegradation } from '../../server/records/run.ts';
 import { EVERY_SERVER, type Exclusion } from '../policy/decision.ts';
 import { isLoss } from '../policy/effective-set.ts';

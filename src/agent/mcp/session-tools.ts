@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../base/json.ts';
-import { textProblem } from '../../base/text-problem.ts';
+import { textProblem } from '../../base/text.ts';
 import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
 import type { McpServerRecord } from '../../server/records/server.ts';

@@ -37,7 +37,7 @@ export class ToolEvents {
   }
 
   emit(invocation: ToolInvocation): void {
-    this.#listeners.tell(invocation);
+    this.#listeners.notify(invocation);
   }
 }
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { startOf } from '../../base/cut-text.ts';
 import type { JsonObject } from '../../base/json.ts';
+import { startOf } from '../../base/text.ts';
 import { type OptionKeys, refuseUnknownKeys } from '../../config/option-keys.ts';
 import { StaticRegistry } from '../../registry-client/static-registry.ts';
 import { noLists, noToolSearch, type TaskPolicy } from '../../runtime/port/policy-layers.ts';

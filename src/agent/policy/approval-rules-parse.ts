@@ -1,6 +1,6 @@
-import { startOf } from '../../base/cut-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
-import { didYouMean } from '../../base/nearest-key.ts';
+import { startOf } from '../../base/text.ts';
+import { didYouMean } from '../../base/validation.ts';
 import { patternListProblem } from '../../runtime/port/policy-layers.ts';
 import { type ApprovalRule, type ToolHint, toolHints, type Verdict, verdicts } from './approval-rules.ts';
 import { type ArgumentMatcher, pointerProblem } from './argument-matcher.ts';

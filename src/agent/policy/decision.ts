@@ -1,4 +1,4 @@
-import { cutText } from '../../base/cut-text.ts';
+import { cutText } from '../../base/text.ts';
 import type { McpServerRecord } from '../../server/records/server.ts';
 
 /** Why a layer of policy says no. */

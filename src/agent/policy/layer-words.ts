@@ -1,4 +1,4 @@
-import { didYouMean } from '../../base/nearest-key.ts';
+import { didYouMean } from '../../base/validation.ts';
 import { namespaceOf, type SessionPolicy, type TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { McpServerRecord } from '../../server/records/server.ts';
 import { stopTarget } from '../../server/records/stop.ts';

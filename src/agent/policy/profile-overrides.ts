@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonValue } from '../../base/json.ts';
-import { didYouMean } from '../../base/nearest-key.ts';
-import { textProblem } from '../../base/text-problem.ts';
+import { textProblem } from '../../base/text.ts';
+import { didYouMean } from '../../base/validation.ts';
 import {
   isStringList,
   noOverrides,

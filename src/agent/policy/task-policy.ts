@@ -1,5 +1,5 @@
 import { type JsonValue, parseJson } from '../../base/json.ts';
-import { didYouMean } from '../../base/nearest-key.ts';
+import { didYouMean } from '../../base/validation.ts';
 import {
   isStringList,
   isToolNaming,

@@ -1,6 +1,6 @@
 import { type JsonValue, parseJson } from '../../base/json.ts';
-import { didYouMean } from '../../base/nearest-key.ts';
-import { splitOnce } from '../../base/split-once.ts';
+import { splitOnce } from '../../base/text.ts';
+import { didYouMean } from '../../base/validation.ts';
 import { isMcpParam, mcpParamKeys } from '../../runtime/port/mcp-params.ts';
 import type { CallKind } from '../../runtime/port/policy-layers.ts';
 import { type Call, choice, type FlagValues, flag, number, text } from '../command-table.ts';

@@ -1,4 +1,4 @@
-import { visible } from '../../base/visible-text.ts';
+import { visible } from '../../base/text.ts';
 import { type JournalKey, journalKey } from '../../runtime/durable/blocks.ts';
 import { JournalError, JournalKeyMissing } from '../../runtime/durable/journal-error.ts';
 import { type ReadJournal, readJournal } from '../../runtime/durable/read-journal.ts';

@@ -2,7 +2,7 @@ import { statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { scriptOf } from '../../agent/chat/backends/journal-script.ts';
 import { checkScript } from '../../agent/chat/backends/script-schema.ts';
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../base/errors.ts';
 import { writePrivateFile } from '../../base/private-file.ts';
 import { JournalError } from '../../runtime/durable/journal-error.ts';
 import type { Call } from '../command-table.ts';

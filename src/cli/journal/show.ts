@@ -1,4 +1,4 @@
-import { visibleJson } from '../../base/visible-text.ts';
+import { visibleJson } from '../../base/text.ts';
 import { timelineOf } from '../../server/timeline/timeline.ts';
 import type { Call } from '../command-table.ts';
 import { spearExitCodes } from '../exit-codes.ts';

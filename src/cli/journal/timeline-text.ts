@@ -1,4 +1,4 @@
-import { visible } from '../../base/visible-text.ts';
+import { visible } from '../../base/text.ts';
 import { durationOf, type Timeline, type TimelineEntry } from '../../server/timeline/timeline-entry.ts';
 import { cutNote, durationText, endOf, totalsText, whenText, wordsOf } from '../../server/timeline/timeline-words.ts';
 import { type Colour, type Paint, paintFor } from '../formatting.ts';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { buffer } from 'node:stream/consumers';
-import { errorCode } from '../../base/error-text.ts';
-import { visibleLines } from '../../base/visible-text.ts';
+import { errorCode } from '../../base/errors.ts';
+import { visibleLines } from '../../base/text.ts';
 import { hasEnded, type RunRecord } from '../../server/records/run.ts';
 import type { ApiClient } from '../api-client.ts';
 import type { Call, FlagValues } from '../command-table.ts';

@@ -1,4 +1,4 @@
-import { visible } from '../../base/visible-text.ts';
+import { visible } from '../../base/text.ts';
 import { findNode } from '../../config/node/node-endpoint.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import { findRegistryAdmin, isOwnRegistryServing, takeWarning } from '../../config/registry/registry-endpoint.ts';

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../base/errors.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { parseTask } from '../../config/task-config.ts';
 import { checkTaskRecord } from '../../config/task-document.ts';

@@ -1,8 +1,8 @@
 import { setTimeout } from 'node:timers/promises';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { readDefinition } from '../../agent/policy/definition-hash.ts';
-import { backoffMs } from '../../base/backoff.ts';
 import { type JsonObject, parseJson } from '../../base/json.ts';
+import { backoffMs } from '../../base/timing.ts';
 import type { Approval, ApprovalDecision } from '../../server/records/approval.ts';
 import { RequestError } from '../api-client.ts';
 import { spearExitCodes, UsageError } from '../exit-codes.ts';

@@ -1,8 +1,7 @@
 import { definitionChanges } from '../../agent/approvals/presentation.ts';
 import { hashDefinition, readDefinition, type ToolDefinition } from '../../agent/policy/definition-hash.ts';
-import { cutText } from '../../base/cut-text.ts';
 import type { JsonObject, JsonValue } from '../../base/json.ts';
-import { visible } from '../../base/visible-text.ts';
+import { cutText, visible } from '../../base/text.ts';
 import type { DefinitionChange } from '../../server/records/approval.ts';
 import { DIRECTORY_ORIGIN } from '../../server/store/directory/directory.ts';
 import { spearExitCodes } from '../exit-codes.ts';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { loginsDirectory, stdioPolicyOf } from '../../agent/mcp/client/pool-options.ts';
-import { stateDirectory } from '../../base/xdg-directories.ts';
 import { ConfigError } from '../../config/config-error.ts';
+import { stateDirectory } from '../../config/directories.ts';
 import { loadHostConfig } from '../../config/host/host-config.ts';
 import type { ServerTestResult } from '../../registry/server-test.ts';
 import { egressOf } from '../../server/egress/egress.ts';

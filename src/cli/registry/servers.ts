@@ -1,8 +1,8 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'smol-toml';
-import { cutText } from '../../base/cut-text.ts';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import { cutText } from '../../base/text.ts';
 import { MASK } from '../../server/records/credentials.ts';
 import { type McpServerRecord, serverKind } from '../../server/records/server.ts';
 import { type ApiRequest, type ApiResponse, RequestError } from '../api-client.ts';

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/errors.ts';
 import { DEFAULT_NAMESPACE } from '../../runtime/port/policy-layers.ts';
 import { type StopEffect, type StopRecord, type StopScope, stopTarget } from '../../server/records/stop.ts';
 import type { ApiClient } from '../api-client.ts';

@@ -1,4 +1,4 @@
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../base/errors.ts';
 import { writePrivateFile } from '../../base/private-file.ts';
 import type { TokenRecord } from '../../server/records/token.ts';
 import { spearExitCodes, UsageError } from '../exit-codes.ts';

@@ -1,4 +1,4 @@
-import { visible } from '../../base/visible-text.ts';
+import { visible } from '../../base/text.ts';
 import { componentCacheDirectory } from '../../config/directories.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import type { Call } from '../command-table.ts';

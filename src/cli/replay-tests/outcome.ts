@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { BackendError, type ChatRequest } from '../../agent/chat/backend.ts';
-import { cutText, startOf } from '../../base/cut-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import { cutText, startOf } from '../../base/text.ts';
 import type { RecordedRequest } from './recorded-history.ts';
 
 /** How a recorded run was tested. */

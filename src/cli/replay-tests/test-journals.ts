@@ -1,8 +1,8 @@
 import { readdirSync, statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { errorCode, errorText } from '../../base/error-text.ts';
-import { Turns } from '../../base/turns.ts';
+import { errorCode, errorText } from '../../base/errors.ts';
+import { TimeSlice } from '../../base/timing.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { type OptionKeys, refuseUnknownKeys } from '../../config/option-keys.ts';
 import { ModuleError } from '../../runtime/abi/guest-module.ts';
@@ -79,7 +79,7 @@ export async function testJournals(options: JournalTestOptions): Promise<TestedJ
   const judged: (TestedRun | undefined)[] = [];
   const runs: TestedRun[] = [];
   let next = 0;
-  const turns = new Turns();
+  const slice = new TimeSlice();
   const work = async () => {
     while (next < files.length && !signal.aborted) {
       const at = next++;
@@ -90,7 +90,7 @@ export async function testJournals(options: JournalTestOptions): Promise<TestedJ
         runs.push(run);
         onRun(run, files.length);
       }
-      if (turns.over) await turns.next();
+      if (slice.isOver) await slice.yield();
     }
   };
   await Promise.all(Array.from({ length: Math.min(jobs, files.length) }, work));

@@ -6,9 +6,8 @@ import type {
   DefinitionChange,
 } from '../../agent/approvals/request.ts';
 import { type ToolHint, toolHints } from '../../agent/policy/approval-rules.ts';
-import { cutText } from '../../base/cut-text.ts';
 import type { JsonObject, JsonValue } from '../../base/json.ts';
-import { visible } from '../../base/visible-text.ts';
+import { cutText, visible } from '../../base/text.ts';
 import {
   CTRL_C,
   CTRL_D,

@@ -1,4 +1,4 @@
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../base/errors.ts';
 import type { CompiledAudit } from '../../config/audit.ts';
 import { type AuditSink, noAudit } from '../../server/audit/event.ts';
 import { UsageError } from '../exit-codes.ts';

@@ -11,7 +11,7 @@ import type {
   ElicitationDecider,
   ElicitationRequest,
 } from '../../agent/mcp/client/elicitation/question.ts';
-import { visible } from '../../base/visible-text.ts';
+import { visible } from '../../base/text.ts';
 import {
   CTRL_C,
   CTRL_D,

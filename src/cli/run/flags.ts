@@ -1,5 +1,5 @@
-import { didYouMean } from '../../base/nearest-key.ts';
-import { splitOnce } from '../../base/split-once.ts';
+import { splitOnce } from '../../base/text.ts';
+import { didYouMean } from '../../base/validation.ts';
 import { argumentForms, auditLimitSpecs } from '../../config/audit.ts';
 import { parseStreamAddress, type StreamAddress } from '../../run/streams/stream-listener.ts';
 import { journalSyncs } from '../../runtime/durable/journal.ts';

@@ -1,5 +1,4 @@
-import { cutText } from '../../base/cut-text.ts';
-import { visible, visibleLines } from '../../base/visible-text.ts';
+import { cutText, visible, visibleLines } from '../../base/text.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import { FdOutput } from '../../runtime/guest/hostcalls/output.ts';
 import type { StandardStream } from '../../runtime/port/guest-spec.ts';

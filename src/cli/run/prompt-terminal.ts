@@ -1,4 +1,4 @@
-import { visible } from '../../base/visible-text.ts';
+import { visible } from '../../base/text.ts';
 
 /** Terminal operations of a prompt. */
 export interface PromptTerminal {

@@ -1,5 +1,5 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../base/errors.ts';
 import { UsageError } from '../exit-codes.ts';
 
 /** Bytes that one run may append: an unattended loop must not fill the disk. */

@@ -1,5 +1,5 @@
-import { visible } from '../../base/visible-text.ts';
-import type { Wait, Waiting } from '../../base/waiting.ts';
+import type { Wait, Waiting } from '../../base/listeners.ts';
+import { visible } from '../../base/text.ts';
 
 /** Longer waits are printed. */
 export const SHOWN_AFTER_MS = 2_000;

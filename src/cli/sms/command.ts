@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { errorText } from '../../base/error-text.ts';
-import { stateDirectory } from '../../base/xdg-directories.ts';
+import { errorText } from '../../base/errors.ts';
 import { ConfigError } from '../../config/config-error.ts';
+import { stateDirectory } from '../../config/directories.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import {
   loadRegistryConfig,

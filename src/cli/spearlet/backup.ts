@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { type IncomingMessage, request } from 'node:http';
 import { resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/errors.ts';
 import { isJsonObject, parseJson } from '../../base/json.ts';
 import { copyDatabase, openExclusively } from '../../base/sqlite-file.ts';
 import { ConfigError } from '../../config/config-error.ts';

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/errors.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { defaultNodeDirectory } from '../../config/directories.ts';
 import { loadHostConfig } from '../../config/host/host-config.ts';

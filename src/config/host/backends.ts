@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import type { z } from 'zod';
-import { isHeaderValue } from '../../base/http-header.ts';
+import { isHeaderValue } from '../../base/text.ts';
 import {
   isSecretReference,
   resolveSecret,

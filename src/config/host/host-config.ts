@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { didYouMean } from '../../base/nearest-key.ts';
+import { didYouMean } from '../../base/validation.ts';
 import { type StdioPolicy, stdioPolicies } from '../../server/records/server.ts';
 import type { Secret, SecretSources } from '../../server/secrets/secret.ts';
 import { readSecretFile } from '../../server/secrets/secret-file.ts';

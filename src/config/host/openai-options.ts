@@ -1,5 +1,5 @@
-import { isHeaderValue } from '../../base/http-header.ts';
-import type { Waiting } from '../../base/waiting.ts';
+import type { Waiting } from '../../base/listeners.ts';
+import { isHeaderValue } from '../../base/text.ts';
 import { Secret } from '../../server/secrets/secret.ts';
 import { ConfigError } from '../config-error.ts';
 import { backendUrlComplaint, headerNameComplaint, headerSecret } from '../http-settings.ts';

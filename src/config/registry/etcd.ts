@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { z } from 'zod';
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../base/errors.ts';
 import type { Secret } from '../../server/secrets/secret.ts';
 import { readSecretFile, SecretFileError } from '../../server/secrets/secret-file.ts';
 import { isLoopbackHost, parseListenAddress } from '../address.ts';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { basename, dirname, isAbsolute } from 'node:path';
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../base/errors.ts';
 import { Secret } from '../../server/secrets/secret.ts';
 import { readSecretFile, SecretFileError } from '../../server/secrets/secret-file.ts';
 import { isLoopbackHost } from '../address.ts';

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { visible } from '../../base/visible-text.ts';
+import { visible } from '../../base/text.ts';
 import { roles } from '../../server/records/permissions.ts';
 import { ApiError, post, request } from '../api.ts';
 import { useResource } from '../hooks.ts';

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { visible } from '../../base/visible-text.ts';
+import { visible } from '../../base/text.ts';
 import type { RunJson } from '../../registry/console-api.ts';
 import type { RunPicture, RunPictureRow } from '../../server/timeline/run-picture.ts';
 import { useResource, useTick } from '../hooks.ts';

@@ -1,6 +1,5 @@
 import { useMemo, useState } from 'preact/hooks';
-import { startOf } from '../../base/cut-text.ts';
-import { visible } from '../../base/visible-text.ts';
+import { startOf, visible } from '../../base/text.ts';
 import type { RunJson, RunsJson } from '../../registry/console-api.ts';
 import { linkTo, useResource, useTick } from '../hooks.ts';
 import { ago, counted } from '../numbers.ts';

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { JsonObject } from '../../base/json.ts';
-import { visible } from '../../base/visible-text.ts';
+import { visible } from '../../base/text.ts';
 import type { HealthJson, ServerToolsJson } from '../../registry/console-api.ts';
 import type { McpServerRecord } from '../../server/records/server.ts';
 import { ApiError, post, request } from '../api.ts';

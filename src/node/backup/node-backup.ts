@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../base/errors.ts';
 import { isJsonObject, parseJson } from '../../base/json.ts';
 import { removeDatabase } from '../../base/sqlite-file.ts';
 import { ByteReader, parseTarHeader, type TarEntry, tarEnd, tarHeader, tarPadding } from '../../base/tar.ts';

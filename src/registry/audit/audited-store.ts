@@ -1,4 +1,4 @@
-import { Turns } from '../../base/turns.ts';
+import { TimeSlice } from '../../base/timing.ts';
 import type { AuditEvent } from '../../server/audit/event.ts';
 import type { SmsTrail } from '../../server/audit/sms-trail.ts';
 import type { Caller } from '../../server/identity/caller.ts';
@@ -168,9 +168,9 @@ function audited<R extends StoreStamps>(
       const before = new Map((await store.list()).records.map((record) => [idOf(store.kind, record), record]));
       const result = await store.apply(changes);
       await inOrder(async () => {
-        const turns = new Turns();
+        const slice = new TimeSlice();
         for (const [index, id] of ids.entries()) {
-          if (turns.over) await turns.next();
+          if (slice.isOver) await slice.yield();
           const [was, is] = [before.get(id) ?? null, result.records[index] ?? null];
           if (is === null || is.mod_revision !== was?.mod_revision)
             tell(caller, id, was, is, is?.mod_revision ?? result.revision);

@@ -1,5 +1,5 @@
 import { type FileHandle, open } from 'node:fs/promises';
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../base/errors.ts';
 import { parseLine } from '../../server/audit/reader.ts';
 import { rotatedFiles } from '../../server/audit/rotation.ts';
 import type { TrailLineJson, TrailPageJson } from '../console-api.ts';

@@ -2,7 +2,7 @@ import { constants, type Http2ServerRequest, type Http2ServerResponse } from 'no
 import { Code, ConnectError, type ConnectRouter, createConnectRouter, createContextValues } from '@connectrpc/connect';
 import type { UniversalHandler, UniversalServerResponse } from '@connectrpc/connect/protocol';
 import { compressionGzip, universalRequestFromNodeRequest } from '@connectrpc/connect-node';
-import { startOf } from '../../base/cut-text.ts';
+import { startOf } from '../../base/text.ts';
 import type { Refusal, SmsTrail } from '../../server/audit/sms-trail.ts';
 import { peerOf } from '../../server/http/connections.ts';
 import { type Access, type AuthFailure, authFailureAdvice } from '../../server/identity/access.ts';

@@ -68,7 +68,7 @@ export class ServingState {
 
   become(state: 'serving' | 'stopping'): void {
     this.#state = state;
-    this.#listeners.tell();
+    this.#listeners.notify();
   }
 
   onChange(listener: () => void): () => void {

@@ -1,5 +1,5 @@
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
-import { startOf } from '../../base/cut-text.ts';
+import { startOf } from '../../base/text.ts';
 import type {
   McpNodeLoad,
   McpNodeService,

@@ -1,7 +1,7 @@
 import { listedApproval, shownApproval } from '../../agent/approvals/approval-record.ts';
 import { AlreadyDecided, type ApprovalQueue, MayNotDecide } from '../../agent/approvals/service.ts';
-import { cutText } from '../../base/cut-text.ts';
 import type { JsonObject } from '../../base/json.ts';
+import { cutText } from '../../base/text.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
 import { etag, type HttpCall, jsonBody, writeCondition } from '../../server/http/route.ts';

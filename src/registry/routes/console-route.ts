@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../base/errors.ts';
 import type { HttpReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
 import type { HttpCall } from '../../server/http/route.ts';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
-import { Turns } from '../../base/turns.ts';
+import { TimeSlice } from '../../base/timing.ts';
 import { unmask } from '../../server/records/mask.ts';
 import { contentKey, type RecordIssue, sameContent } from '../../server/records/record-kind.ts';
 import { type McpServerRecord, parseRecord } from '../../server/records/server.ts';
@@ -46,13 +46,13 @@ export async function planImport(
   const warnings: RecordIssue[] = [];
   const seen = new Set<string>();
   const effect = createHash('sha256');
-  const turns = new Turns();
+  const slice = new TimeSlice();
   if (items.length > MAX_IMPORT_RECORDS) {
     const message = `has ${items.length} servers; at most ${MAX_IMPORT_RECORDS} can be imported at once`;
     return { id: '', steps, issues: [{ path: prefix, message }], warnings };
   }
   for (const [index, item] of items.entries()) {
-    if (turns.over) await turns.next();
+    if (slice.isOver) await slice.yield();
     const at = prefixer(prefix === 'record' ? '' : `${prefix}[${index}]`);
     if (!isJsonObject(item)) {
       issues.push(at({ path: '', message: 'must be an object' }));

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { backoffMs } from '../../base/backoff.ts';
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/errors.ts';
+import { backoffMs } from '../../base/timing.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import type { RegistryQueueConfig } from '../../config/registry/registry-config.ts';
 import { HttpProblem } from '../../server/http/problem.ts';

@@ -1,4 +1,4 @@
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/errors.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import { type TaskRecord, type TaskRevisionRecord, taskId } from '../../server/records/task.ts';
 import { type RegistryStore, type StoreReader, wasOvertaken } from '../../server/store/store.ts';

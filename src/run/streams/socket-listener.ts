@@ -1,6 +1,6 @@
 import { lstatSync, rmSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../base/errors.ts';
 import { connectByteClient } from './byte-client.ts';
 import { HubGate, hasDeparted, type StreamListener } from './stream-listener.ts';
 

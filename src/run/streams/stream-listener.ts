@@ -1,6 +1,6 @@
 import { writeSync } from 'node:fs';
 import type { Duplex } from 'node:stream';
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../base/errors.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import type { StreamEnd } from './stream-client.ts';
 

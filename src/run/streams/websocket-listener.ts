@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../base/errors.ts';
 import { FRAME_BYTES } from '../../runtime/abi/calls.ts';
 import type { StreamEnd } from './stream-client.ts';
 import { HubGate, hasDeparted, type StreamListener } from './stream-listener.ts';

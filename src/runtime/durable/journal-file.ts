@@ -24,7 +24,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
-import { errorCode, errorText } from '../../base/error-text.ts';
+import { errorCode, errorText } from '../../base/errors.ts';
 import { type BlockCipher, NO_BLOCK, sealBlock } from './blocks.ts';
 import type { JournalSync } from './journal.ts';
 import { JournalError } from './journal-error.ts';

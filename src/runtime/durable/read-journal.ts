@@ -5,7 +5,7 @@
  * block is an error; an incomplete line or block at the end is what a crash leaves, and is ignored.
  */
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../base/errors.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
 import { abiVersion } from '../abi/calls.ts';
 import { isEventsText } from '../port/journal-events.ts';

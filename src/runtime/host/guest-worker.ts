@@ -1,5 +1,5 @@
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
-import { systemErrorOf } from '../../base/system-error.ts';
+import { systemErrorOf } from '../../base/errors.ts';
 import type { DedicatedSpec, SharedThreadSpec, ThreadSpec } from '../port/guest-spec.ts';
 import type { GuestLoss } from './run-result.ts';
 

@@ -1,4 +1,4 @@
-import { PausableDeadline } from '../../base/pausable-deadline.ts';
+import { PausableDeadline } from '../../base/timing.ts';
 
 /** Interval at which the guest's computing time is sampled while its deadline is paused. */
 const SAMPLE_MS = 1_000;

@@ -1,4 +1,4 @@
-import { textProblem } from '../../base/text-problem.ts';
+import { textProblem } from '../../base/text.ts';
 
 /** Namespace of a task without one. */
 export const DEFAULT_NAMESPACE = 'default';

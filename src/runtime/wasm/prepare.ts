@@ -1,4 +1,4 @@
-import { didYouMean } from '../../base/nearest-key.ts';
+import { didYouMean } from '../../base/validation.ts';
 import { type Call, calls, coreParams } from '../abi/calls.ts';
 import { ENTRIES, ModuleError, WASI_MODULE } from '../abi/guest-module.ts';
 import type { Limits } from '../port/limits.ts';

@@ -1,5 +1,5 @@
-import { startOf } from '../../base/cut-text.ts';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import { startOf } from '../../base/text.ts';
 import type { ArgumentForm } from '../../config/audit.ts';
 import type { AuditArguments, AuditSink } from './event.ts';
 import { ARGUMENT_BOUNDS, redactArguments } from './redact-arguments.ts';

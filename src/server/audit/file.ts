@@ -1,5 +1,5 @@
 import { closeSync, constants, fstatSync, openSync, statSync, writeSync } from 'node:fs';
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../base/errors.ts';
 import { endsTorn, repairTail, type TailRepair } from './repair.ts';
 import { rotate } from './rotation.ts';
 

@@ -1,5 +1,5 @@
 import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../base/errors.ts';
 import { isReserved, rotatedFiles } from './rotation.ts';
 
 const CHUNK_BYTES = 65_536;

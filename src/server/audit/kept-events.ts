@@ -1,5 +1,4 @@
-import type { JsonValue } from '../../base/json.ts';
-import { parseJson } from '../../base/json.ts';
+import { type JsonValue, parseJson } from '../../base/json.ts';
 import { cutArguments } from './arguments.ts';
 import type { AuditArguments, AuditEvent, AuditSink, CallFinished, CallStarted } from './event.ts';
 import { type Folding, foldedKind, refusedKind } from './fold.ts';

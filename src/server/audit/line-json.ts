@@ -1,4 +1,4 @@
-import { cutText } from '../../base/cut-text.ts';
+import { cutText } from '../../base/text.ts';
 import { knownSecrets } from '../secrets/redactor.ts';
 import type { AuditChainEvent, AuditEvent } from './event.ts';
 

@@ -1,5 +1,5 @@
-import { startOf } from '../../base/cut-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import { startOf } from '../../base/text.ts';
 import { credentialArguments, looksLikeCredential } from '../records/credentials.ts';
 import type { AuditArguments, AuditSink } from './event.ts';
 import { CUT, MARK, redactText, redactWholeText, SHOWN_CHARS } from './redact-text.ts';

@@ -1,4 +1,4 @@
-import { startOf } from '../../base/cut-text.ts';
+import { startOf } from '../../base/text.ts';
 import { looksLikeCredential, urlHasCredential } from '../records/credentials.ts';
 
 export const MARK = '[redacted]';

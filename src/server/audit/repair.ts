@@ -1,5 +1,5 @@
 import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs';
-import { startOf } from '../../base/cut-text.ts';
+import { startOf } from '../../base/text.ts';
 import { sha256 } from './chain.ts';
 import type { AuditChainEvent } from './event.ts';
 

@@ -1,6 +1,6 @@
 import { closeSync, openSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../base/errors.ts';
 
 /** Longer than any rotation takes: whoever reserved a number and has not used it by then has died. */
 const RESERVATION_MS = 10_000;

@@ -1,4 +1,4 @@
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../base/errors.ts';
 import { version } from '../../base/version.ts';
 import type { RegistryAuditConfig } from '../../config/registry/registry-config.ts';
 import type { ServiceLog } from '../log/service-log.ts';

@@ -1,4 +1,4 @@
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../base/errors.ts';
 import { AuditChain } from './chain.ts';
 import type { AuditChainEvent, AuditOrigin } from './event.ts';
 import { AuditFile, type AuditFileOptions } from './file.ts';

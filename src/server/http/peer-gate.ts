@@ -30,14 +30,14 @@ export class PeerGate {
   /** For a request or call without a valid token. */
   mayRequest(peer: string): boolean {
     if (this.#requests.spend(peer)) return true;
-    this.#blocked.tell(peer);
+    this.#blocked.notify(peer);
     return false;
   }
 
   /** Blocks a peer that pipelined too many requests, at the cost of one second of its rate. */
   block(peer: string): void {
     this.#requests.charge(peer, this.#requestsPerSecond);
-    this.#blocked.tell(peer);
+    this.#blocked.notify(peer);
   }
 
   onBlock(listener: (peer: string) => void): void {

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
-import { errorCode, errorText } from '../../base/error-text.ts';
+import { errorCode, errorText } from '../../base/errors.ts';
 import type { ServiceLog } from '../log/service-log.ts';
 import { readSecretFile, SecretFileError } from '../secrets/secret-file.ts';
 import type { TlsMaterial } from './http-server.ts';

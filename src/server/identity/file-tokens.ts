@@ -1,6 +1,6 @@
 import { timingSafeEqual } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../base/errors.ts';
 import { writePrivateFile } from '../../base/private-file.ts';
 import { ALL_NAMESPACES } from '../records/permissions.ts';
 import { knownSecrets } from '../secrets/redactor.ts';

@@ -1,4 +1,4 @@
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/errors.ts';
 import type { ServiceLog } from '../log/service-log.ts';
 import type { TokenUse } from '../records/token.ts';
 import type { RegistryStore, StoreChange } from '../store/store.ts';

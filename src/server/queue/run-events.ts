@@ -59,23 +59,23 @@ export class RunEvents {
       this.#chars -= gone?.data.length ?? 0;
       this.#first = (gone?.id ?? 0) + 1;
     }
-    this.#listeners.tell(made);
+    this.#listeners.notify(made);
   }
 
   /** Events before the next one were lost. */
   gap(): void {
-    this.#listeners.tell('gap');
+    this.#listeners.notify('gap');
   }
 
   end(): void {
     this.#hasEnded = true;
     this.#isOver = true;
-    this.#listeners.tell('end');
+    this.#listeners.notify('end');
   }
 
   drop(): void {
     this.#isOver = true;
-    this.#listeners.tell('gone');
+    this.#listeners.notify('gone');
   }
 
   /** Retained events after `last`. `isGap`: some in between were evicted. */

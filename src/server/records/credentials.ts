@@ -1,4 +1,4 @@
-import { splitOnce } from '../../base/split-once.ts';
+import { splitOnce } from '../../base/text.ts';
 import { hasReference, literalParts } from '../secrets/references.ts';
 
 // Detection is a heuristic, used for warnings and masking. It prefers false positives where a name says "secret", and false

@@ -1,6 +1,5 @@
-import { isHeaderName, isHeaderValue } from '../../base/http-header.ts';
-import { isInheritedName } from '../../base/inherited-name.ts';
-import { textProblem } from '../../base/text-problem.ts';
+import { isHeaderName, isHeaderValue, textProblem } from '../../base/text.ts';
+import { isInheritedName } from '../../base/validation.ts';
 import { patternLimits } from '../../runtime/port/policy-layers.ts';
 import {
   hasBrokenReference,

@@ -7,8 +7,8 @@
  * - A key such as `__proto__` is reported, not dropped.
  */
 import { z } from 'zod';
-import { startOf } from '../../base/cut-text.ts';
 import { isJsonObject } from '../../base/json.ts';
+import { startOf } from '../../base/text.ts';
 import type { Parsed, RecordIssue } from './record-kind.ts';
 
 /** A longer field name is cut in messages. */

@@ -1,5 +1,5 @@
-import { isInheritedName } from '../../base/inherited-name.ts';
 import type { JsonObject } from '../../base/json.ts';
+import { isInheritedName } from '../../base/validation.ts';
 
 /** Roles of users and programs. `node`: a process that runs guests. */
 export const roles = ['viewer', 'submitter', 'approver', 'operator', 'admin', 'node'] as const;

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { canonicalJson, type JsonValue } from '../../base/json.ts';
-import { textProblem } from '../../base/text-problem.ts';
+import { textProblem } from '../../base/text.ts';
 import { isServerId, recordLimits, serverIdRule } from './field-rules.ts';
 import {
   checked,

@@ -11,7 +11,7 @@
  * The schema is the single definition of the fields. The protobuf form is in wire.ts, masking in mask.ts.
  */
 import { z } from 'zod';
-import { textProblem } from '../../base/text-problem.ts';
+import { textProblem } from '../../base/text.ts';
 import { patternProblem } from '../../runtime/port/policy-layers.ts';
 import { hasReference, literalParts, referenceTo } from '../secrets/references.ts';
 import { credentialArguments, looksLikeCredential, urlHasCredential } from './credentials.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { textProblem } from '../../base/text-problem.ts';
+import { textProblem } from '../../base/text.ts';
 import { isServerId } from './field-rules.ts';
 import { checked, parserOf, stamp, storeStamps } from './fields.ts';
 import { ALL_NAMESPACES, isNamespace } from './permissions.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { isInheritedName } from '../../base/inherited-name.ts';
-import { textProblem } from '../../base/text-problem.ts';
+import { textProblem } from '../../base/text.ts';
+import { isInheritedName } from '../../base/validation.ts';
 import { sha256Problem } from './field-rules.ts';
 import { checked, type Frozen, optional, orDefault, parserOf, storeStamps } from './fields.ts';
 import { ALL_NAMESPACES, isNamespace, roles } from './permissions.ts';

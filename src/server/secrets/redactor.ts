@@ -59,7 +59,7 @@ export class Redactor {
     this.#ofRecords.set(secret, entry);
     this.#sort();
     if (this.#ofRecords.size <= MAX_RECORD_SECRETS) return;
-    this.#evicting.tell();
+    this.#evicting.notify();
     this.#ofRecords.delete(this.#ofRecords.keys().next().value as string);
     this.#sort();
   }

@@ -1,5 +1,5 @@
 import { inspect } from 'node:util';
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../base/errors.ts';
 import { knownSecrets } from './redactor.ts';
 import { SecretFileError } from './secret-file.ts';
 

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { Turns } from '../../base/turns.ts';
+import { TimeSlice } from '../../base/timing.ts';
 import {
   contentKey,
   idOf,
@@ -126,11 +126,11 @@ export class LocalStore<R extends StoreStamps> implements RegistryStore<R> {
 
   async apply(changes: readonly StoreChange<R>[]): Promise<ApplyResult<R>> {
     this.#ensureOpen();
-    const turns = new Turns();
+    const slice = new TimeSlice();
     const staged: StagedChange<R>[] = [];
     for (const change of changes) {
       staged.push(this.#stage(change));
-      if (turns.over) await turns.next();
+      if (slice.isOver) await slice.yield();
     }
     this.#ensureOpen();
     return this.#commit(staged);

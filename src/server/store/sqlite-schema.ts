@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/errors.ts';
 import { inTransaction, keepCopy } from '../../base/sqlite-file.ts';
 
 /** Marks a file as a registry ("SPRG"), so that another program's database is rejected. */

@@ -11,7 +11,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/errors.ts';
 import { inTransaction, openExclusively, removeDatabase, sizeOf, whyNotStored } from '../../base/sqlite-file.ts';
 import { leftOut, type RecordKind, readRecordText, type StoreStamps } from '../records/record-kind.ts';
 import {

@@ -1,5 +1,5 @@
 import { parseTaskPolicy } from '../../agent/policy/task-policy.ts';
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/errors.ts';
 import { checkTaskRecord, type TaskRecordDocument } from '../../config/task-document.ts';
 import { ModuleError } from '../../runtime/abi/guest-module.ts';
 import { compileLimits, type LimitName } from '../../runtime/port/limits.ts';

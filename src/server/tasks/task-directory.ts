@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../base/errors.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { parseTask } from '../../config/task-config.ts';
 import type { Caller } from '../identity/caller.ts';

@@ -1,4 +1,4 @@
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/errors.ts';
 import type { CollectMetrics } from './collected-metrics.ts';
 import type { OtlpEncoding } from './otlp-encoding.ts';
 import type { Post } from './otlp-post.ts';

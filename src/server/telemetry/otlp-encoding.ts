@@ -5,7 +5,7 @@ import {
   ProtobufMetricsSerializer,
   ProtobufTraceSerializer,
 } from '@opentelemetry/otlp-transformer';
-import { cutText } from '../../base/cut-text.ts';
+import { cutText } from '../../base/text.ts';
 import { version } from '../../base/version.ts';
 import type { OtlpProtocol } from '../../config/telemetry.ts';
 import { knownSecrets } from '../secrets/redactor.ts';

@@ -1,5 +1,5 @@
 import { Agent, errors, request } from 'undici';
-import { errorCode, errorText } from '../../base/error-text.ts';
+import { errorCode, errorText } from '../../base/errors.ts';
 import type { Secret } from '../secrets/secret.ts';
 
 /** What became of a request: `later`, the same may be taken when it is sent again. */

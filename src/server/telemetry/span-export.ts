@@ -1,4 +1,4 @@
-import { backoffMs } from '../../base/backoff.ts';
+import { backoffMs } from '../../base/timing.ts';
 import type { OtlpEncoding } from './otlp-encoding.ts';
 import type { Delivery, Post } from './otlp-post.ts';
 import type { EndedSpan } from './span.ts';

@@ -1,6 +1,5 @@
-import { startOf } from '../../base/cut-text.ts';
-import { type JsonValue, parseJson } from '../../base/json.ts';
-import { tooDeepAt } from '../../base/json-depth.ts';
+import { type JsonValue, parseJson, tooDeepAt } from '../../base/json.ts';
+import { startOf } from '../../base/text.ts';
 import { redactValue } from '../audit/redact-arguments.ts';
 import { redactText, redactWholeText } from '../audit/redact-text.ts';
 

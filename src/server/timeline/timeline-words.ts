@@ -1,4 +1,4 @@
-import { cutText } from '../../base/cut-text.ts';
+import { cutText } from '../../base/text.ts';
 import type { ShownText } from './shown-text.ts';
 import type {
   ApprovalEntry,

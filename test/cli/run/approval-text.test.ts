@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ApprovalRequest } from '../../../src/agent/approvals/request.ts';
 import type { JsonObject } from '../../../src/base/json.ts';
-import { visible } from '../../../src/base/visible-text.ts';
+import { visible } from '../../../src/base/text.ts';
 import { describeRequest } from '../../../src/cli/run/approval-prompt.ts';
 import { requestWith } from './approval-samples.ts';
 

@@ -1,6 +1,6 @@
-import { cutText } from '../../../base/cut-text.ts';
-import { didYouMean } from '../../../base/nearest-key.ts';
-import type { Waiting } from '../../../base/waiting.ts';
+import type { Waiting } from '../../../base/listeners.ts';
+import { cutText } from '../../../base/text.ts';
+import { didYouMean } from '../../../base/validation.ts';
 import { type ReadTextFile, readTextFile } from '../../../config/config-file.ts';
 import type { CompiledBackend, CompiledHostConfig, CompiledProxy } from '../../../config/host/host-config.ts';
 import { BackendError, type ChatBackend } from '../backend.ts';

@@ -1,12 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Dispatcher, errors } from 'undici';
-import { errorCode } from '../../../base/error-text.ts';
+import { errorCode } from '../../../base/errors.ts';
 import type { JsonObject } from '../../../base/json.ts';
-import { toldWhile, untold, type Waiting } from '../../../base/waiting.ts';
+import { ignoreWaits, type Waiting, whileWaiting } from '../../../base/listeners.ts';
 import type { CompiledOpenAiBackend, CompiledProxy } from '../../../config/host/host-config.ts';
 import { knownSecrets } from '../../../server/secrets/redactor.ts';
-import type { ImagePlacement } from '../backend.ts';
-import { type AnswerDeltas, type AskedBy, BackendError, type ChatBackend, type ChatRequest } from '../backend.ts';
+import {
+  type AnswerDeltas,
+  type AskedBy,
+  BackendError,
+  type ChatBackend,
+  type ChatRequest,
+  type ImagePlacement,
+} from '../backend.ts';
 import { CleanDeltas } from './clean-deltas.ts';
 import { openDispatcher } from './dispatcher.ts';
 import { Ending } from './ending.ts';
@@ -76,7 +82,7 @@ export class OpenAiBackend implements ChatBackend {
     this.#endpoint = { origin: url.origin, path: url.pathname + url.search, headers: headersOf(config) };
     this.#dispatcher = openDispatcher(url, deps.proxy, config.connectTimeoutMs);
     this.#timing = deps.timing ?? realTiming;
-    this.#waiting = deps.waiting ?? untold;
+    this.#waiting = deps.waiting ?? ignoreWaits;
     const secrets = [...config.headers.values(), ...(config.apiKey === undefined ? [] : [config.apiKey])];
     const redact = knownSecrets.scoped(secrets.map((secret) => secret.reveal()));
     this.#failures = new BackendFailures(config.name, redact);
@@ -136,7 +142,7 @@ export class OpenAiBackend implements ChatBackend {
       // The provider's own words say more than a timeout that is certain to come.
       if (this.#timing.now() + Math.max(wait, retryAfterMs ?? 0) >= deadline) throw outcome.failure;
       const another = { what: `a retry: ${outcome.failure.message}`, atMostMs: wait };
-      await toldWhile(this.#waiting, another, this.#timing.sleep(wait, running.signal));
+      await whileWaiting(this.#waiting, another, this.#timing.sleep(wait, running.signal));
     }
   }
 

@@ -1,4 +1,4 @@
-import type { Waiting } from '../../../base/waiting.ts';
+import type { Waiting } from '../../../base/listeners.ts';
 import { readTextFile } from '../../../config/config-file.ts';
 import { compileOpenAiOptions, type OpenAiOptions } from '../../../config/host/openai-options.ts';
 import { compileProxy } from '../../../config/host/proxy.ts';

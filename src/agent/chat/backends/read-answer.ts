@@ -1,4 +1,4 @@
-import { errorCode, errorText } from '../../../base/error-text.ts';
+import { errorCode, errorText } from '../../../base/errors.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../../../base/json.ts';
 import { knownSecrets } from '../../../server/secrets/redactor.ts';
 import { BackendError } from '../backend.ts';

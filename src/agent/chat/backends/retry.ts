@@ -1,4 +1,4 @@
-import { type Backoff, backoffMs, type Dice } from '../../../base/backoff.ts';
+import { type Backoff, backoffMs, type RandomSource } from '../../../base/timing.ts';
 
 export const backoff: Backoff = { firstMs: 500, maxMs: 8_000 };
 /** A provider that asks for more patience than this is asked again after this long all the same. */
@@ -26,7 +26,7 @@ const TRANSIENT_CONNECTION_ERRORS = new Set([
 ]);
 
 /** The clock and the dice, passed in so that tests need not wait. */
-export interface RetryTiming extends Dice {
+export interface RetryTiming extends RandomSource {
   now(): number;
   /** Rejects as soon as the signal is aborted. */
   sleep(ms: number, signal: AbortSignal): Promise<void>;
@@ -45,7 +45,7 @@ export function isTransientConnectionError(code: string | undefined): boolean {
  * How long to wait before try number `attempt + 1`: what the provider asked for, up to MAX_RETRY_AFTER_MS, and never
  * less than the backoff.
  */
-export function retryDelayMs(attempt: number, retryAfterMs: number | undefined, dice: Dice): number {
+export function retryDelayMs(attempt: number, retryAfterMs: number | undefined, dice: RandomSource): number {
   return Math.max(backoffMs(backoff, attempt + 1, dice), Math.min(retryAfterMs ?? 0, MAX_RETRY_AFTER_MS));
 }
 

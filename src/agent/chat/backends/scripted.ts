@@ -1,10 +1,10 @@
 import { basename } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { untilAborted } from '../../../base/abort.ts';
-import { cutText } from '../../../base/cut-text.ts';
-import { errorCode, errorText } from '../../../base/error-text.ts';
+import { errorCode, errorText } from '../../../base/errors.ts';
 import { canonicalJson, isJsonObject, type JsonObject } from '../../../base/json.ts';
-import { toldWhile, untold, type Waiting } from '../../../base/waiting.ts';
+import { ignoreWaits, type Waiting, whileWaiting } from '../../../base/listeners.ts';
+import { cutText } from '../../../base/text.ts';
 import type { ReadTextFile } from '../../../config/config-file.ts';
 import type { ModelRequestRecord, ModelResponseRecord, TimedRecord } from '../../../runtime/durable/journal.ts';
 import { type AnswerDeltas, type AskedBy, BackendError, type ChatBackend, type ChatRequest } from '../backend.ts';
@@ -23,7 +23,7 @@ export async function openScriptedBackend(
   name: string,
   file: string,
   readFile: ReadTextFile,
-  waiting: Waiting = untold,
+  waiting: Waiting = ignoreWaits,
 ): Promise<ChatBackend> {
   return playScript(name, file, parseScript(file, readFile), waiting);
 }
@@ -33,7 +33,7 @@ export async function playScript(
   name: string,
   file: string,
   script: unknown,
-  waiting: Waiting = untold,
+  waiting: Waiting = ignoreWaits,
 ): Promise<ChatBackend> {
   const { checkScript } = await import('./script-schema.ts');
   const checked = checkScript(file, script);
@@ -108,7 +108,7 @@ class ScriptedBackend implements ChatBackend {
     const either = AbortSignal.any([signal, this.#closed.signal]);
     try {
       const answer = { what: answerOf(this.name, this.model), atMostMs: null };
-      await toldWhile(this.#waiting, answer, delay(ms, undefined, { signal: either }));
+      await whileWaiting(this.#waiting, answer, delay(ms, undefined, { signal: either }));
     } catch {
       either.throwIfAborted();
     }

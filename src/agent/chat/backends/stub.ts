@@ -1,5 +1,5 @@
-import { cutText } from '../../../base/cut-text.ts';
 import type { JsonObject } from '../../../base/json.ts';
+import { cutText } from '../../../base/text.ts';
 import type { ChatBackend, ChatRequest } from '../backend.ts';
 import { messageText } from './message-text.ts';
 

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { untilAborted } from '../../../base/abort.ts';
-import { backoffMs } from '../../../base/backoff.ts';
+import { backoffMs } from '../../../base/timing.ts';
 import type { CallKind } from '../../../runtime/port/policy-layers.ts';
 import { sameConnection } from '../../../server/records/record-kind.ts';
 import type { McpServerRecord } from '../../../server/records/server.ts';

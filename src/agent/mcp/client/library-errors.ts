@@ -1,6 +1,6 @@
-import { cutText } from '../../../base/cut-text.ts';
-import { errorText } from '../../../base/error-text.ts';
+import { errorText } from '../../../base/errors.ts';
 import { isJsonObject, parseJson } from '../../../base/json.ts';
+import { cutText } from '../../../base/text.ts';
 import { EgressDenied } from '../../../server/egress/egress.ts';
 import type { Redact } from '../../../server/secrets/redactor.ts';
 import { McpConnectionError, McpError, McpPolicyError, McpToolError } from './errors.ts';

@@ -1,8 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { untold, type Waiting } from '../../../base/waiting.ts';
-import { stateDirectory } from '../../../base/xdg-directories.ts';
+import { ignoreWaits, type Waiting } from '../../../base/listeners.ts';
+import { stateDirectory } from '../../../config/directories.ts';
 import type { CompiledEgress } from '../../../config/egress.ts';
 import { processEnvironment } from '../../../config/process-environment.ts';
 import { egressOf } from '../../../server/egress/egress.ts';
@@ -39,7 +39,7 @@ export interface OpenPool {
 
 /** The pool of a command or a program: connects as records say, within what this node lets them use. */
 export async function openPool(options: OpenPoolOptions): Promise<OpenPool> {
-  const { references, variables = processEnvironment, limits = {}, waiting = untold, log } = options;
+  const { references, variables = processEnvironment, limits = {}, waiting = ignoreWaits, log } = options;
   const state = await openState(options.stateDir);
   const secrets = createSecretSource(references, variables);
   const egress = egressOf(options.egress, references.mode);

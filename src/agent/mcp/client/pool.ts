@@ -1,5 +1,5 @@
 import { spawn as nodeSpawn } from 'node:child_process';
-import { untold, type Waiting } from '../../../base/waiting.ts';
+import { ignoreWaits, type Waiting } from '../../../base/listeners.ts';
 import type { RegistryChange } from '../../../registry-client/snapshot.ts';
 import { createHttpClient, type HttpClient } from '../../../server/egress/http-client.ts';
 import type { ConnectionScope, McpServerRecord } from '../../../server/records/server.ts';
@@ -82,7 +82,7 @@ export class McpPool {
     this.#deps = {
       secrets: deps.secrets,
       log: deps.log ?? (() => {}),
-      waiting: deps.waiting ?? untold,
+      waiting: deps.waiting ?? ignoreWaits,
       now: deps.now ?? (() => performance.now()),
       random: deps.random ?? Math.random,
       spawn: deps.spawn ?? nodeSpawn,

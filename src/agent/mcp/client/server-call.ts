@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../base/json.ts';
-import { untold, type Wait, type Waiting } from '../../../base/waiting.ts';
+import { ignoreWaits, type Wait, type Waiting } from '../../../base/listeners.ts';
 import type { CallKind } from '../../../runtime/port/policy-layers.ts';
 import type { McpServerRecord } from '../../../server/records/server.ts';
 import type { CallQueue, Waiter } from './call-queue.ts';
@@ -222,7 +222,8 @@ export class ServerCall implements StartedCall, Asker, QuestionContext, Waiter, 
   /** Until the answer is there. */
   #tellWait(timeoutMs: number): void {
     const { waiting, record } = this.#site;
-    if (waiting !== untold) this.#waitIsOver = waiting(answerOf(this.#kind, this.#found as Found, record, timeoutMs));
+    if (waiting !== ignoreWaits)
+      this.#waitIsOver = waiting(answerOf(this.#kind, this.#found as Found, record, timeoutMs));
   }
 
   /** Whether a server of the new era wants something before it gives a result, and may have it. */
@@ -386,7 +387,7 @@ export class ServerCall implements StartedCall, Asker, QuestionContext, Waiter, 
     this.#lineSinceMs = performance.now();
     this.#time.keep(this.#lineLeftMs);
     const { waiting, record, limits } = this.#site;
-    if (waiting !== untold) {
+    if (waiting !== ignoreWaits) {
       this.#waitIsOver = waiting(queue === this.#site.queue ? placeAt(record, limits) : placeAnywhere(limits));
     }
     return 'place';

@@ -1,4 +1,4 @@
-import { toldWhile, type Wait, type Waiting } from '../../../base/waiting.ts';
+import { type Wait, type Waiting, whileWaiting } from '../../../base/listeners.ts';
 import type { CallKind } from '../../../runtime/port/policy-layers.ts';
 import type { McpServerRecord } from '../../../server/records/server.ts';
 import { pinProblem } from '../../policy/record-checks.ts';
@@ -223,7 +223,7 @@ export class ServerEntry implements CallSite {
     const step = { what, sinceMs: this.#deps.now(), atMostMs: wait.atMostMs ?? 0 };
     this.#step = step;
     try {
-      return await toldWhile(this.waiting, wait, work);
+      return await whileWaiting(this.waiting, wait, work);
     } finally {
       if (this.#step === step) this.#step = null;
     }

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { errorText } from '../../../base/error-text.ts';
+import { errorText } from '../../../base/errors.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../base/json.ts';
 import type { McpServerRecord } from '../../../server/records/server.ts';
 import { McpArgumentsError, McpSchemaError } from './errors.ts';

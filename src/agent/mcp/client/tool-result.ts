@@ -1,5 +1,5 @@
-import { cutText, unitsThatFit } from '../../../base/cut-text.ts';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../../../base/json.ts';
+import { cutText, unitsThatFit } from '../../../base/text.ts';
 import type { CallKind } from '../../../runtime/port/policy-layers.ts';
 import { type Redact, redactStrings } from '../../../server/secrets/redactor.ts';
 import { type McpError, McpOutputError, McpSchemaError, McpToolError, type ToolError, toToolError } from './errors.ts';

@@ -1,5 +1,11 @@
-import { canonicalJson, isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../../base/json.ts';
-import { tooDeepAt } from '../../../base/json-depth.ts';
+import {
+  canonicalJson,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  parseJson,
+  tooDeepAt,
+} from '../../../base/json.ts';
 import { type Failure, fail } from '../../abi/errno.ts';
 import { pollNames } from '../descriptors/readiness.ts';
 import { type FdEntry, type FdKind, PendingEntry } from '../descriptors/table.ts';

@@ -1,5 +1,5 @@
 import { writeSync } from 'node:fs';
-import { errorCode } from '../../../base/error-text.ts';
+import { errorCode } from '../../../base/errors.ts';
 import type { PostWindow } from '../../durable/guest/replay-log.ts';
 import {
   ACK_BATCH,

@@ -16,7 +16,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { errorCode } from '../../../base/error-text.ts';
+import { errorCode } from '../../../base/errors.ts';
 import { decodeEntry, encodeEntry } from './cache-entry.ts';
 import type { CompiledComponent } from './component-stages.ts';
 

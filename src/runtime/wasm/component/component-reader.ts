@@ -1,4 +1,4 @@
-import { cutText } from '../../../base/cut-text.ts';
+import { cutText } from '../../../base/text.ts';
 import { ModuleError } from '../../abi/guest-module.ts';
 import { WasmReader } from '../wasm-binary.ts';
 import { MAX_DEFINITIONS, MAX_NAME_BYTES, MAX_NESTING } from './component-limits.ts';

@@ -1,4 +1,4 @@
-import { didYouMean } from '../../../base/nearest-key.ts';
+import { didYouMean } from '../../../base/validation.ts';
 import { wasiFunctionTypes } from '../../../generated/wasi-types.ts';
 import { ModuleError } from '../../abi/guest-module.ts';
 import {

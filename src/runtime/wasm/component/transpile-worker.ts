@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { errorText } from '../../../base/error-text.ts';
+import { errorText } from '../../../base/errors.ts';
 import type { JcoModule, TranspileAnswer, TranspileInput } from './transpile.ts';
 
 // A thread that lives for one component: jco is large, and what it is given comes from a stranger.

@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads';
-import { errorCode } from '../../../base/error-text.ts';
+import { errorCode } from '../../../base/errors.ts';
 import { ModuleError } from '../../abi/guest-module.ts';
 import { refineGlue } from './refine-glue.ts';
 

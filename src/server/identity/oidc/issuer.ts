@@ -8,7 +8,7 @@
  * - jose's `createRemoteJWKSet` is not used: it discards keys once they are stale and repeats failed requests without a
  *   pause, and nodes need the keys as values.
  */
-import { errorText } from '../../../base/error-text.ts';
+import { errorText } from '../../../base/errors.ts';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../../base/json.ts';
 import { isSecureUrl } from '../../../config/address.ts';
 import { matchingKeys, type PublishedKey, publishedKey, type SignedToken } from './signed-token.ts';

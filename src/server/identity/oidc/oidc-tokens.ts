@@ -1,6 +1,6 @@
 /** Identities of JWTs that an OIDC issuer signed, for the registry ({@link OidcTokens}) and for nodes. */
 import type { JsonObject, JsonValue } from '../../../base/json.ts';
-import { textProblem } from '../../../base/text-problem.ts';
+import { textProblem } from '../../../base/text.ts';
 import type { OidcConfig } from '../../../config/registry/oidc.ts';
 import {
   ALL_NAMESPACES,

@@ -305,7 +305,7 @@ export class EmbeddedQueue implements RunQueue {
   }
 
   #tell({ id, status, cancel }: RunRow): void {
-    this.#changes.tell({ id, status, cancel: cancel === 1 && !hasEnded(status) });
+    this.#changes.notify({ id, status, cancel: cancel === 1 && !hasEnded(status) });
   }
 }
 

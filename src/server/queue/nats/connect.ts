@@ -12,8 +12,7 @@ import {
   type TlsOptions,
   UserAuthenticationExpiredError,
 } from '@nats-io/transport-node';
-import { isCertificateAlert, isUntrustedCertificate } from '../../../base/certificate-problem.ts';
-import { errorCode, errorText } from '../../../base/error-text.ts';
+import { errorCode, errorText, isCertificateAlert, isUntrustedCertificate } from '../../../base/errors.ts';
 import type { NatsIdentity } from '../../../config/nats.ts';
 import type { Secret } from '../../secrets/secret.ts';
 import { readSecretFile, SecretFileError } from '../../secrets/secret-file.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream';
 import { PermissionViolationError, RequestError } from '@nats-io/transport-node';
-import { errorText } from '../../../base/error-text.ts';
+import { errorText } from '../../../base/errors.ts';
 import { QueueError } from '../run-queue.ts';
 
 /** Pause between two attempts: a lost leader is replaced within seconds, and until then requests fail at once. */

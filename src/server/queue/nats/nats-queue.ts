@@ -82,7 +82,7 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     const delivered = (await this.#pool(pool)).take(max);
     const claimed = await Promise.all(delivered.map((delivery) => this.#claims.take(node, delivery, hasRoom)));
     // A delivery that was not claimed leaves its slot free, and no pull is waiting for that slot.
-    if (claimed.includes(null)) this.#work.tell();
+    if (claimed.includes(null)) this.#work.notify();
     return claimed.flatMap((run) => {
       if (run === null) return [];
       this.#owned.set(run.claim, run.owned);
@@ -228,7 +228,7 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     const open = async () => {
       const { jsm, patienceMs } = this.parts;
       const name = await retryTransient(patienceMs, () => preparePool(jsm, pool, this.#options));
-      return new Deliveries(this.nc, name, () => this.#work.tell());
+      return new Deliveries(this.nc, name, () => this.#work.notify());
     };
     const known = this.#pools.get(pool) ?? open();
     this.#pools.set(pool, known);

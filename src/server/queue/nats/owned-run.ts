@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { nuid } from '@nats-io/transport-node';
-import { errorText } from '../../../base/error-text.ts';
+import { errorText } from '../../../base/errors.ts';
 import type { RunRecord } from '../../records/run.ts';
 import { isTransient, isWrongSequence } from './nats-errors.ts';
 import { type JournalMessage, lastMessage, type MessageKind, toHeaders } from './nats-journals.ts';

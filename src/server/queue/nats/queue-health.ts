@@ -1,6 +1,6 @@
 import { DiscardPolicy, type StreamConfig } from '@nats-io/jetstream';
 import { type Msg, type NatsConnection, NoRespondersError, RequestError } from '@nats-io/transport-node';
-import { errorText } from '../../../base/error-text.ts';
+import { errorText } from '../../../base/errors.ts';
 import { HEALTH_SUBJECT, streams } from './streams.ts';
 
 /** Pause between two probes. Together with the timeout, an unreachable queue is detected within five seconds. */

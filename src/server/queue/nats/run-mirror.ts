@@ -46,7 +46,7 @@ export class RunMirror {
     if (run.status === 'queued') this.#waiting.set(run.id, run.submitted_at_ms);
     else this.#waiting.delete(run.id);
     if (hasEnded(run.status)) this.#retainEnded(entry);
-    this.#changes.tell({ id: run.id, status: run.status, cancel: cancel && !hasEnded(run.status) });
+    this.#changes.notify({ id: run.id, status: run.status, cancel: cancel && !hasEnded(run.status) });
   }
 
   forget(id: string, revision: number): void {

@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { type FileHandle, open, realpath } from 'node:fs/promises';
 import { join, sep } from 'node:path';
-import { errorCode, errorText } from '../../../base/error-text.ts';
+import { errorCode, errorText } from '../../../base/errors.ts';
 import { isJsonObject } from '../../../base/json.ts';
 import { parseToml, TomlTextError } from '../../../config/document.ts';
 import type { RecordIssue, RecordKind, StoreStamps } from '../../records/record-kind.ts';

@@ -1,5 +1,5 @@
 import { type JSONPath, type JSONVisitor, printParseErrorCode, visit } from 'jsonc-parser';
-import { tooDeepAt } from '../../../base/json-depth.ts';
+import { tooDeepAt } from '../../../base/json.ts';
 import { pathText } from '../../records/fields.ts';
 
 /** Line numbers of the fields in a file. Paths are written as in RecordIssue. */

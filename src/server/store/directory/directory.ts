@@ -10,9 +10,9 @@
  * The caller runs one reload at a time; concurrent writes by API clients are handled by a new plan.
  */
 import { readdir } from 'node:fs/promises';
-import { errorCode } from '../../../base/error-text.ts';
+import { errorCode } from '../../../base/errors.ts';
 import { canonicalJson, type JsonValue } from '../../../base/json.ts';
-import { Turns } from '../../../base/turns.ts';
+import { TimeSlice } from '../../../base/timing.ts';
 import { idOf, type RecordKind, type StoreStamps, sameContent } from '../../records/record-kind.ts';
 import { MAX_TRIES } from '../record-write.ts';
 import { type RegistryStore, type StoreChange, wasOvertaken } from '../store.ts';
@@ -125,13 +125,13 @@ async function planChanges<R extends StoreStamps>(
   store: RegistryStore<R>,
   scan: DirectoryScan<R>,
 ): Promise<DirectoryPlan<R>> {
-  const turns = new Turns();
+  const slice = new TimeSlice();
   const [{ records }, origins] = await Promise.all([store.list(), store.origins()]);
   const stored = new Map(records.map((record) => [idOf(store.kind, record), record]));
   const changes: (PlannedUpsert<R> | PlannedDelete)[] = [];
   const unchanged: string[] = [];
   for (const { file, record } of scan.records) {
-    if (turns.over) await turns.next();
+    if (slice.isOver) await slice.yield();
     const id = idOf(store.kind, record);
     const current = stored.get(id);
     const modRevision = current?.mod_revision ?? 0;

@@ -1,7 +1,6 @@
 import { type Client, Code, ConnectError, createClient, type Interceptor } from '@connectrpc/connect';
 import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
-import { isUntrustedCertificate } from '../../../base/certificate-problem.ts';
-import { errorCode, errorText } from '../../../base/error-text.ts';
+import { errorCode, errorText, isUntrustedCertificate } from '../../../base/errors.ts';
 import type { EtcdConfig } from '../../../config/registry/etcd.ts';
 import { Auth, Lease, Maintenance } from '../../../generated/proto/etcdserverpb/cluster_pb.ts';
 import { KV } from '../../../generated/proto/etcdserverpb/kv_pb.ts';

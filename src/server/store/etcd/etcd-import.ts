@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { errorText } from '../../../base/error-text.ts';
-import { Turns } from '../../../base/turns.ts';
+import { errorText } from '../../../base/errors.ts';
+import { TimeSlice } from '../../../base/timing.ts';
 import { contentKey, type StoreStamps } from '../../records/record-kind.ts';
 import { StoreError } from '../store.ts';
 import type { EtcdClient } from './etcd-client.ts';
@@ -110,11 +110,11 @@ export class EtcdImport<R extends StoreStamps> {
 
   /** The texts of all records as they are to be. */
   async #wanted({ changes }: Plan<R>): Promise<ReadonlyMap<string, string>> {
-    const turns = new Turns();
+    const slice = new TimeSlice();
     const texts = new Map<string, string>();
     const written = new Map(changes.filter(({ text }) => text !== undefined).map(({ id, text }) => [id, text]));
     for (const [id, { record, origin }] of [...this.#mirror.memory.entries()]) {
-      if (turns.over) await turns.next();
+      if (slice.isOver) await slice.yield();
       if (written.has(id)) continue;
       const { updated_at_ms: updatedAtMs, mod_revision: at } = record;
       texts.set(id, recordText({ content: contentKey(record), origin, updatedAtMs, at }));

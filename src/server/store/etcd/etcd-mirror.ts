@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { backoffMs } from '../../../base/backoff.ts';
-import { errorText } from '../../../base/error-text.ts';
+import { errorText } from '../../../base/errors.ts';
+import { backoffMs } from '../../../base/timing.ts';
 import { type Event, Event_EventType as EventType } from '../../../generated/proto/etcdserverpb/key_value_pb.ts';
 import type { EtcdClient } from './etcd-client.ts';
 import { type EtcdKeys, type KindName, range, rangeAll, rangeOf, readEpoch, textOf } from './etcd-keys.ts';

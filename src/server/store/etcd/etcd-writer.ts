@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { errorText } from '../../../base/error-text.ts';
-import { Turns } from '../../../base/turns.ts';
+import { errorText } from '../../../base/errors.ts';
+import { TimeSlice } from '../../../base/timing.ts';
 import { contentKey, idOf, type StoreStamps, sameContent } from '../../records/record-kind.ts';
 import { closedError } from '../record-memory.ts';
 import { checkCondition, DEFAULT_ORIGIN, notFound, type StoreChange, StoreError } from '../store.ts';
@@ -153,11 +153,11 @@ export async function prepared<R extends StoreStamps>(
   { kind }: KindMirror<R>,
   changes: readonly StoreChange<R>[],
 ): Promise<PreparedChange<R>[]> {
-  const turns = new Turns();
+  const slice = new TimeSlice();
   const made: PreparedChange<R>[] = [];
   const named = new Set<string>();
   for (const change of changes) {
-    if (turns.over) await turns.next();
+    if (slice.isOver) await slice.yield();
     const id = 'remove' in change ? change.remove : idOf(kind, change.upsert);
     if (named.size === named.add(id).size) throw new TypeError(`"${id}" is changed twice in one batch`);
     made.push({ change, id, content: 'remove' in change ? '' : contentKey(change.upsert) });

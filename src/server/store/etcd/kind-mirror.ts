@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { Turns } from '../../../base/turns.ts';
+import { TimeSlice } from '../../../base/timing.ts';
 import type { KeyValue } from '../../../generated/proto/etcdserverpb/key_value_pb.ts';
 import { leftOut, type RecordKind, readRecord, type StoreStamps } from '../../records/record-kind.ts';
 import { type MemoryBounds, RecordMemory, type Stored, type VisibleChange } from '../record-memory.ts';
@@ -118,14 +118,14 @@ export class KindMirror<R extends StoreStamps> {
 
   /** Takes over everything at once, as one step: after an import, or where the steps up to here are no longer kept. */
   async replace(listing: KindListing): Promise<void> {
-    const turns = new Turns();
+    const slice = new TimeSlice();
     const changes: VisibleChange<EtcdStored<R>>[] = [];
     const revision = this.revisionOf(listing.head);
     const there = new Set<string>();
     const kept: [string, EtcdStored<R>][] = [];
     this.#damaged.clear();
     for (const { id, kv } of listing.records) {
-      if (turns.over) await turns.next();
+      if (slice.isOver) await slice.yield();
       const read = this.#read(id, kv.value, kv.modRevision, listing.space);
       if ('problem' in read) {
         this.#leaveOut(id, kv.modRevision, read.problem);

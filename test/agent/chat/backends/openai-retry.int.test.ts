@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 import { afterEach, expect, it } from 'vitest';
 import { OpenAiBackend } from '../../../../src/agent/chat/backends/openai.ts';
 import type { RetryTiming } from '../../../../src/agent/chat/backends/retry.ts';
-import type { Wait } from '../../../../src/base/waiting.ts';
+import type { Wait } from '../../../../src/base/listeners.ts';
 import type { CompiledOpenAiBackend } from '../../../../src/config/host/host-config.ts';
 import { NO_PROXY } from '../../../../src/config/host/proxy.ts';
 import { FAKE_NOW, FakeTiming, FrozenTiming } from './fake-timing.ts';

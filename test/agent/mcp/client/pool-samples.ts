@@ -10,7 +10,7 @@ import type { PoolLimitName, PoolLogEntry } from '../../../../src/agent/mcp/clie
 import type { PoolCall } from '../../../../src/agent/mcp/client/server-call.ts';
 import type { ToolOutput } from '../../../../src/agent/mcp/client/tool-result.ts';
 import type { JsonObject } from '../../../../src/base/json.ts';
-import type { Waiting } from '../../../../src/base/waiting.ts';
+import type { Waiting } from '../../../../src/base/listeners.ts';
 import type { RegistryChange } from '../../../../src/registry-client/snapshot.ts';
 import type { EgressOptions } from '../../../../src/server/egress/egress.ts';
 import type { McpServerRecord, StdioPolicy } from '../../../../src/server/records/server.ts';

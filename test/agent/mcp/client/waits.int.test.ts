@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { Wait, Waiting } from '../../../../src/base/waiting.ts';
+import type { Wait, Waiting } from '../../../../src/base/listeners.ts';
 import { call, eventually, openPool, stdioRecord } from './pool-samples.ts';
 
 /** Every wait that began, and those that are not over. */

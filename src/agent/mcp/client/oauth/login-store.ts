@@ -2,7 +2,7 @@ import { closeSync, mkdirSync, openSync, readFileSync, rmSync, statSync, writeSy
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { errorCode } from '../../../../base/error-text.ts';
+import { errorCode } from '../../../../base/errors.ts';
 import { writePrivateFile } from '../../../../base/private-file.ts';
 import { privateDirectoryProblem } from '../../../../config/directories.ts';
 import { knownSecrets } from '../../../../server/secrets/redactor.ts';

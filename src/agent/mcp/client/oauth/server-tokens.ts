@@ -10,7 +10,7 @@
  * - Only `spear servers login` (login.ts) asks a user; this file fails with an error that names that command.
  */
 import type { FetchLike, OAuthTokens } from '@modelcontextprotocol/client';
-import { isHeaderValue } from '../../../../base/http-header.ts';
+import { isHeaderValue } from '../../../../base/text.ts';
 import { endpointFetch } from '../../../../server/egress/endpoint-fetch.ts';
 import type { HttpClient } from '../../../../server/egress/http-client.ts';
 import { connectionKey } from '../../../../server/records/record-kind.ts';

@@ -1,5 +1,5 @@
-import { cutText } from '../../../../base/cut-text.ts';
-import { errorText } from '../../../../base/error-text.ts';
+import { errorText } from '../../../../base/errors.ts';
+import { cutText } from '../../../../base/text.ts';
 import { knownSecrets } from '../../../../server/secrets/redactor.ts';
 import { McpConnectionError, McpError, McpPolicyError } from '../errors.ts';
 import { deepestCause, egressDenial } from '../library-errors.ts';

@@ -3,7 +3,7 @@ import type { ChildProcess, SpawnOptions } from 'node:child_process';
 import { constants, readdirSync, readFileSync } from 'node:fs';
 import { access, realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, resolve } from 'node:path';
-import { errorCode } from '../../../../base/error-text.ts';
+import { errorCode } from '../../../../base/errors.ts';
 
 /** A process to start, with every reference resolved. */
 export interface Launch {

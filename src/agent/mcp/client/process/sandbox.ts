@@ -11,7 +11,7 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { lstat, readlink } from 'node:fs/promises';
 import { isAbsolute, normalize } from 'node:path';
-import { startOf } from '../../../../base/cut-text.ts';
+import { startOf } from '../../../../base/text.ts';
 import type { McpSandbox, SandboxNetwork } from '../../../../server/records/server.ts';
 import { McpConnectionError } from '../errors.ts';
 import type { PoolLog } from '../pool-options.ts';

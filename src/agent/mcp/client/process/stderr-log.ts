@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
-import { cutText } from '../../../../base/cut-text.ts';
+import { cutText } from '../../../../base/text.ts';
 import type { Redact } from '../../../../server/secrets/redactor.ts';
 
 export interface StderrLimits {

@@ -9,7 +9,7 @@ import type { ChildProcessByStdio } from 'node:child_process';
 import { closeSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { errorCode } from '../../../../base/error-text.ts';
+import { errorCode } from '../../../../base/errors.ts';
 
 export type PipedChild = ChildProcessByStdio<Writable, Readable, Readable>;
 

@@ -8,8 +8,7 @@
  * - The config decides whether a server runs in a sandbox (sandbox.ts).
  */
 import type { Writable } from 'node:stream';
-import { errorCode } from '../../../../base/error-text.ts';
-import { systemErrorOf } from '../../../../base/system-error.ts';
+import { errorCode, systemErrorOf } from '../../../../base/errors.ts';
 import type { McpSandbox } from '../../../../server/records/server.ts';
 import { McpBudgetError, McpConnectionError } from '../errors.ts';
 import type { CompiledPoolOptions, PoolLog } from '../pool-options.ts';

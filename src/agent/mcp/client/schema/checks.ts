@@ -5,7 +5,7 @@
  * validated there; everything else runs on the schema thread with a timeout. Size and depth are bounded before that. A
  * server whose schemas exceed the time too often gets no expensive validation any more ({@link SchemaStrikes}).
  */
-import { errorText } from '../../../../base/error-text.ts';
+import { errorText } from '../../../../base/errors.ts';
 import type { JsonObject, JsonValue } from '../../../../base/json.ts';
 import { type ObjectRepairs, repairedArguments, repairsOf } from './arguments.ts';
 import { SchemaCompiler, type Validator } from './compile.ts';

@@ -1,7 +1,7 @@
 import type { Ajv, ErrorObject, Options, ValidateFunction } from 'ajv';
 import type { Ajv2020 } from 'ajv/dist/2020.js';
-import { cutText } from '../../../../base/cut-text.ts';
 import type { JsonObject, JsonValue } from '../../../../base/json.ts';
+import { cutText } from '../../../../base/text.ts';
 import { normalise } from './normalise.ts';
 
 export interface Validator {

@@ -5,8 +5,9 @@
  * references that lead nowhere. Meaningless keywords are removed and reported; the rest is validated. The result is only
  * for validation: the model and the guest get the schema of the server. The input is bounded by the caller (checks.ts).
  */
-import { cutText } from '../../../../base/cut-text.ts';
+
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../../base/json.ts';
+import { cutText } from '../../../../base/text.ts';
 
 export interface NormalisedSchema {
   readonly schema: JsonObject;

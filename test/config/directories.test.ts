@@ -1,6 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { cacheDirectory, configDirectory, stateDirectory } from '../../src/base/xdg-directories.ts';
-import { componentCacheDirectory } from '../../src/config/directories.ts';
+import {
+  cacheDirectory,
+  componentCacheDirectory,
+  configDirectory,
+  stateDirectory,
+} from '../../src/config/directories.ts';
 
 describe.each([
   ['what can be made again', cacheDirectory, 'XDG_CACHE_HOME', '.cache'],

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { didYouMean, nearestKey } from '../../src/base/nearest-key.ts';
+import { didYouMean, nearestKey } from '../../src/base/validation.ts';
 
 const keys = ['kind', 'base_url', 'model', 'api_key', 'timeout_ms', 'connect_timeout_ms', 'max_retries', 'headers'];
 
