@@ -5,8 +5,8 @@ import { expect, it } from 'vitest';
 import type { NodeAccess } from '../../src/node/node-access.ts';
 import { RunStreams } from '../../src/node/run-streams.ts';
 import type { CallerLimits } from '../../src/server/http/caller-limits.ts';
-import type { Identity } from '../../src/server/identity/identity.ts';
 import type { RunQueue } from '../../src/server/queue/run-queue.ts';
+import type { Identity } from '../../src/server/records/permissions.ts';
 
 const ann: Identity = {
   ...{ name: 'ann', roles: ['submitter'], namespace: 'default', mayReadJournals: false, expiresAtMs: null },

@@ -6,8 +6,9 @@ import { checkedUrl, type OriginPolicy } from '../../server/http/origin-check.ts
 import { HttpProblem, problemOf } from '../../server/http/problem.ts';
 import { GONE, RouteTable } from '../../server/http/route.ts';
 import { Caller } from '../../server/identity/caller.ts';
-import { type Identity, mayName, refusal } from '../../server/identity/identity.ts';
+import { mayName, refusal } from '../../server/identity/identity.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
+import type { Identity } from '../../server/records/permissions.ts';
 import { beginHttpSpan, endHttpSpan } from '../../server/telemetry/server-span.ts';
 import type { Span, Tracer } from '../../server/telemetry/span.ts';
 import { parseTraceparent } from '../../server/telemetry/trace-context.ts';

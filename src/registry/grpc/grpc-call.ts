@@ -1,7 +1,7 @@
 import { Code, ConnectError, type ContextValues, createContextKey } from '@connectrpc/connect';
 import type { AuthFailure } from '../../server/identity/access.ts';
 import type { Caller } from '../../server/identity/caller.ts';
-import type { Identity } from '../../server/identity/identity.ts';
+import type { Identity } from '../../server/records/permissions.ts';
 import { wirePath } from '../../server/records/wire.ts';
 import { knownSecrets } from '../../server/secrets/redactor.ts';
 import { InvalidRecord } from '../../server/store/record-write.ts';

@@ -18,8 +18,9 @@ import {
   sessionOfCookie,
 } from '../../server/identity/access.ts';
 import { Caller } from '../../server/identity/caller.ts';
-import { type Identity, mayName, type Need, refusal } from '../../server/identity/identity.ts';
+import { mayName, type Need, refusal } from '../../server/identity/identity.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
+import type { Identity } from '../../server/records/permissions.ts';
 import { beginHttpSpan, endHttpSpan } from '../../server/telemetry/server-span.ts';
 import type { Span, Tracer } from '../../server/telemetry/span.ts';
 import { parseTraceparent, type SpanContext } from '../../server/telemetry/trace-context.ts';

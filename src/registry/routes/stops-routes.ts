@@ -3,9 +3,9 @@ import { appliesToNode } from '../../agent/policy/stops.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
 import { type HttpCall, identityOf, jsonBody } from '../../server/http/route.ts';
-import { type Identity, mayName, refusal } from '../../server/identity/identity.ts';
+import { mayName, refusal } from '../../server/identity/identity.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
-import { ALL_NAMESPACES } from '../../server/records/permissions.ts';
+import { ALL_NAMESPACES, type Identity } from '../../server/records/permissions.ts';
 import {
   namespaceOfStop,
   type StopEffect,

@@ -2,8 +2,8 @@ import { parseLine } from '../../server/audit/reader.ts';
 import { jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
 import { identityOf } from '../../server/http/route.ts';
-import { type Identity, mayName } from '../../server/identity/identity.ts';
-import { ALL_NAMESPACES } from '../../server/records/permissions.ts';
+import { mayName } from '../../server/identity/identity.ts';
+import { ALL_NAMESPACES, type Identity } from '../../server/records/permissions.ts';
 import type { Route } from './http-listener.ts';
 
 const MAX_LINES = 200;

@@ -90,7 +90,7 @@ function plainHost(host: string): string {
 }
 
 /** Class of an address that is not public. */
-export type AddressKind = 'loopback' | 'private' | 'link-local' | 'shared' | 'multicast' | 'unspecified' | 'reserved';
+type AddressKind = 'loopback' | 'private' | 'link-local' | 'shared' | 'multicast' | 'unspecified' | 'reserved';
 
 const blocks: readonly (readonly [AddressKind, readonly string[]])[] = [
   ['unspecified', ['0.0.0.0/8', '::/128']],

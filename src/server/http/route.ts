@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../base/json.ts';
 import { hasControlCharacter } from '../../base/text.ts';
 import type { Caller } from '../identity/caller.ts';
-import type { Identity } from '../identity/identity.ts';
+import type { Identity } from '../records/permissions.ts';
 import type { SpanContext } from '../telemetry/trace-context.ts';
 import { HttpProblem } from './problem.ts';
 

@@ -1,5 +1,5 @@
+import type { Identity } from '../records/permissions.ts';
 import { ALL_NAMESPACES } from '../records/permissions.ts';
-import type { Identity } from './identity.ts';
 
 /** The credentials of a request. */
 export interface CallerCredentials {

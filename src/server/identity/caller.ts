@@ -1,6 +1,6 @@
 import type { AuditCaller } from '../audit/event.ts';
+import type { Identity } from '../records/permissions.ts';
 import { ALL_NAMESPACES } from '../records/permissions.ts';
-import type { Identity } from './identity.ts';
 
 /** The transport of a request, as far as the audit log needs it. */
 export interface RequestPeer {

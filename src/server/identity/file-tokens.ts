@@ -2,11 +2,11 @@ import { timingSafeEqual } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { errorCode } from '../../base/errors.ts';
 import { writePrivateFile } from '../../base/private-file.ts';
+import type { Identity } from '../records/permissions.ts';
 import { ALL_NAMESPACES } from '../records/permissions.ts';
 import { knownSecrets } from '../secrets/redactor.ts';
 import { readSecretFile, SecretFileError } from '../secrets/secret-file.ts';
 import type { DigestSource, Validity } from './access.ts';
-import type { Identity } from './identity.ts';
 import { digestOf, MIN_TOKEN_CHARS, newTokenText } from './token-text.ts';
 
 /** The tokens of the bootstrap roles. All tokens of a role are valid at once, so they can be replaced one by one. */
@@ -71,7 +71,7 @@ function bootstrapIdentity(role: 'admin' | 'node'): Identity {
 /** Valid tokens of one role. */
 const MAX_TOKENS = 16;
 
-export type TokenPaths = Readonly<Record<keyof Tokens, string>>;
+type TokenPaths = Readonly<Record<keyof Tokens, string>>;
 
 /** Reads the token files and creates missing ones; `created` lists those. */
 export function ensureTokens(paths: TokenPaths): { tokens: Tokens; created: readonly string[] } {

@@ -1,7 +1,5 @@
 import { ALL_NAMESPACES, type Identity, type Role, roles } from '../records/permissions.ts';
 
-export type { Identity };
-
 /** Permissions, with the text of a refusal. */
 const permissions = {
   view: 'view the registry',
@@ -68,7 +66,7 @@ export function permissionsOf({ roles: own }: Identity): Permission[] {
 }
 
 /** What a token grants to its bearer. */
-export type TokenGrant = Pick<Identity, 'roles' | 'namespace' | 'mayReadJournals'>;
+type TokenGrant = Pick<Identity, 'roles' | 'namespace' | 'mayReadJournals'>;
 
 /** Null: the creator may issue such a token. A token cannot grant more than its creator has. */
 export function issueRefusal(

@@ -1,8 +1,13 @@
+/**
+ * Named tokens: an in-memory index of the token store, updated by a watch, so that a change by any registry process takes
+ * effect here. If the watch fails, all tokens are listed again. A removed or changed token ends its identities at once.
+ * Also finds the person behind a token, for approvals: users must not vote twice through several tokens.
+ */
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Identity } from '../records/permissions.ts';
 import { isTokenName, type TokenRecord } from '../records/token.ts';
 import { type RegistryStore, StoreError } from '../store/store.ts';
 import type { AuthFailure, DigestSource, Validity } from './access.ts';
-import type { Identity } from './identity.ts';
 import { digestOf, TOKEN_PREFIX, tokenForm } from './token-text.ts';
 
 /** Delay before the tokens are listed again after a failed watch. */
@@ -10,7 +15,6 @@ const RETRY_MS = 500;
 /** How long a change may take to arrive through the watch. */
 const CATCH_UP_MS = 5_000;
 
-/** Named tokens: an in-memory index of the token store, updated by a watch. */
 export class NamedTokens implements DigestSource {
   readonly #store: RegistryStore<TokenRecord>;
   readonly #validity: Validity;

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
+import type { Identity } from '../records/permissions.ts';
 import type { AuthFailure, TokenSource, Validity } from './access.ts';
-import type { Identity } from './identity.ts';
 import { digestOf } from './token-text.ts';
 
 /** Differs from the prefix of tokens: sessions belong to browsers and end with the registry. */

@@ -12,7 +12,7 @@ const issued = /^(spr_[0-9a-f]{64})([0-9a-f]{8})?$/;
  * `checked`: with a correct checksum. `plain`: without a checksum (of an older version, or written by an operator).
  * `malformed`: not issued by any registry.
  */
-export type TokenForm = 'checked' | 'plain' | 'malformed';
+type TokenForm = 'checked' | 'plain' | 'malformed';
 
 export function newTokenText(): string {
   const text = TOKEN_PREFIX + randomBytes(TOKEN_BYTES).toString('hex');

@@ -6,7 +6,7 @@ import type { RegistryStore, StoreChange } from '../store/store.ts';
 /** Precision of the last-use time: a call must not cause a write. */
 const WRITE_EVERY_MS = 5 * 60_000;
 
-export interface TokenUsesOptions {
+interface TokenUsesOptions {
   readonly store: RegistryStore<TokenUse>;
   /** Whether a token of this name exists. */
   readonly isToken: (name: string) => boolean;

@@ -4,9 +4,10 @@ import type { HttpReply } from '../http/http-reply.ts';
 import type { RouteDoc } from '../http/openapi.ts';
 import { HttpProblem } from '../http/problem.ts';
 import type { Caller } from '../identity/caller.ts';
-import type { Identity, Need } from '../identity/identity.ts';
+import type { Need } from '../identity/identity.ts';
 import type { RunEventSource } from '../queue/run-events.ts';
 import type { SubmittedRuns } from '../queue/run-queue.ts';
+import type { Identity } from '../records/permissions.ts';
 import type { RunRecord } from '../records/run.ts';
 import type { SpanContext } from '../telemetry/trace-context.ts';
 

@@ -1,9 +1,9 @@
 import { hash, randomBytes } from 'node:crypto';
 import { type HttpReply, jsonReply } from '../http/http-reply.ts';
 import { HttpProblem } from '../http/problem.ts';
-import type { Identity } from '../identity/identity.ts';
 import type { ServiceLog } from '../log/service-log.ts';
 import { type NewRun, QueueError, type SubmittedRuns } from '../queue/run-queue.ts';
+import type { Identity } from '../records/permissions.ts';
 import { hasEnded, MAX_INPUT_BYTES, MAX_WAIT_S, type RunRecord } from '../records/run.ts';
 import { type TaskBook, unknownTask } from '../tasks/task-book.ts';
 import { traceparentOfRun } from '../telemetry/run-traceparent.ts';

@@ -17,7 +17,7 @@ export interface ReferenceLookup {
   get(name: string): string | undefined;
 }
 
-export type Resolution = string | { readonly missing: string } | { readonly refused: string };
+type Resolution = string | { readonly missing: string } | { readonly refused: string };
 
 /** Resolves all references of `value`, or names the first that cannot be resolved. A default does not hide a refusal. */
 export function resolveReferences(value: string, lookup: ReferenceLookup): Resolution {
@@ -66,7 +66,7 @@ export function hasBrokenReference(value: string): boolean {
 }
 
 /** The fields of a record that may hold references. */
-export interface Referring {
+interface ReferenceFields {
   readonly stdio: { readonly env: Readonly<Record<string, string>> } | null;
   readonly http: {
     readonly url: string;
@@ -76,7 +76,7 @@ export interface Referring {
   } | null;
 }
 
-export function referencedNames({ stdio, http }: Referring): ReadonlySet<string> {
+export function referencedNames({ stdio, http }: ReferenceFields): ReadonlySet<string> {
   const values = [...Object.values(stdio?.env ?? {}), ...Object.values(http?.headers ?? {})];
   if (http !== null) values.push(http.url);
   const names = new Set<string>();
@@ -88,9 +88,7 @@ export function referencedNames({ stdio, http }: Referring): ReadonlySet<string>
   return names;
 }
 
-export type AuthRef =
-  | { readonly kind: 'env'; readonly name: string }
-  | { readonly kind: 'file'; readonly path: string };
+type AuthRef = { readonly kind: 'env'; readonly name: string } | { readonly kind: 'file'; readonly path: string };
 
 export function parseAuthRef(text: string): AuthRef | null {
   if (text.startsWith('env:')) {

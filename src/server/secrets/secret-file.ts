@@ -10,7 +10,7 @@ export class SecretFileError extends Error {
 }
 
 /** The user that reads a secret; null: the system has no numeric users. */
-export interface FileReader {
+interface FileReader {
   readonly uid: number | null;
 }
 
@@ -55,7 +55,7 @@ function thisProcess(): FileReader {
 }
 
 /** `unsafe`: why an existing file is not used, and how to fix that. */
-export type SecretFile = { readonly text: string } | { readonly unsafe: string } | 'missing' | 'refused';
+type SecretFile = { readonly text: string } | { readonly unsafe: string } | 'missing' | 'refused';
 
 /** Variables and files that records may refer to on this node. */
 export interface SecretSource {

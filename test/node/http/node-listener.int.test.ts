@@ -7,7 +7,7 @@ import type { NodeRoute } from '../../../src/node/http/node-route.ts';
 import type { NodeAccess } from '../../../src/node/node-access.ts';
 import { NodeMetrics } from '../../../src/node/node-metrics.ts';
 import { CallerLimits } from '../../../src/server/http/caller-limits.ts';
-import type { Identity } from '../../../src/server/identity/identity.ts';
+import type { Identity } from '../../../src/server/records/permissions.ts';
 import { until } from '../../support/until.ts';
 
 const ann: Identity = { name: 'ann', roles: ['viewer'], namespace: '*', mayReadJournals: false, expiresAtMs: null };

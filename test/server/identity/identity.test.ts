@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { type Identity, mayName, type Permission, refusal } from '../../../src/server/identity/identity.ts';
-import { type Role, roles } from '../../../src/server/records/permissions.ts';
+import { mayName, type Permission, refusal } from '../../../src/server/identity/identity.ts';
+import { type Identity, type Role, roles } from '../../../src/server/records/permissions.ts';
 
 const user = (role: Role, namespace = '*'): Identity => ({
   name: 'ann',

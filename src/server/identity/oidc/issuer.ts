@@ -34,7 +34,7 @@ export class IssuerUnavailable extends Error {
 
 export type IssuerFetch = (url: string, init?: RequestInit) => Promise<Response>;
 
-export interface IssuerOptions {
+interface IssuerOptions {
   readonly issuer: string;
   readonly fetch: IssuerFetch;
   /** Called for each failed request. */

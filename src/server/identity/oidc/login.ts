@@ -14,8 +14,8 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isJsonObject, type JsonObject, parseJson } from '../../../base/json.ts';
 import type { OidcConfig } from '../../../config/registry/oidc.ts';
+import type { Identity } from '../../records/permissions.ts';
 import type { Secret } from '../../secrets/secret.ts';
-import type { Identity } from '../identity.ts';
 import { type Issuer, type IssuerEndpoints, type IssuerFetch, IssuerUnavailable } from './issuer.ts';
 import type { OidcTokens } from './oidc-tokens.ts';
 import { identityOfClaims } from './oidc-tokens.ts';
@@ -36,7 +36,7 @@ export class LoginRefused extends Error {
   }
 }
 
-export interface LoginRequest {
+interface LoginRequest {
   /** The sha256 of the secret of the page, in hex: only that page gets the session. */
   readonly challenge: string;
   /** Path on this server to return to after the login. */
@@ -57,7 +57,7 @@ interface FinishedLogin {
   readonly untilMs: number;
 }
 
-export interface LoginsDeps {
+interface LoginsDeps {
   readonly config: OidcConfig;
   /** Null: a public client. */
   readonly clientSecret: Secret | null;

@@ -21,7 +21,7 @@ export interface SignedToken {
 }
 
 const algorithms = ['RS256', 'ES256', 'EdDSA'] as const;
-export type Algorithm = (typeof algorithms)[number];
+type Algorithm = (typeof algorithms)[number];
 
 /** Maximum difference between the clocks of the issuer and this machine. */
 export const CLOCK_SKEW_S = 60;

@@ -6,7 +6,7 @@ import type { PoolLog } from '../pool-options.ts';
 import { UnusableQuestion } from './form.ts';
 import { parseQuestion, type QuestionReply, type QuestionTarget } from './question.ts';
 
-export interface ServerQuestionsDeps {
+interface ServerQuestionsDeps {
   readonly record: McpServerRecord;
   readonly redactContent: Redact;
   readonly log: PoolLog;

@@ -41,7 +41,7 @@ export interface LoginOptions extends Omit<ServerTokensDeps, 'url'> {
 }
 
 /** How long the user may take in the browser. */
-export const LOGIN_WAIT_MS = 5 * 60_000;
+const LOGIN_WAIT_MS = 5 * 60_000;
 const STATE_BYTES = 32;
 
 /** @throws PermanentTokenError, or the error of an endpoint that did not respond */

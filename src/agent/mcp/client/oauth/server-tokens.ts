@@ -34,7 +34,7 @@ import { LoginStore, type StoredLogin } from './login-store.ts';
 import { PermanentTokenError, tokenFailure } from './token-errors.ts';
 
 /** A token in the form in which it is sent. */
-export interface BearerToken {
+interface BearerToken {
   readonly header: string;
   /** The granted scope, else the requested one. */
   readonly scope: string | null;

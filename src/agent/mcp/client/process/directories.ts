@@ -9,7 +9,7 @@ const HASH_CHARS = 12;
 export type HomePlace = { readonly stateDir: string } | { readonly run: string };
 
 /** The server program that a HOME belongs to. */
-export interface HomeOwner {
+interface HomeOwner {
   readonly home: HomePlace;
   readonly serverId: string;
   readonly command: string;

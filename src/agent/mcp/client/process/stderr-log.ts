@@ -3,7 +3,7 @@ import { StringDecoder } from 'node:string_decoder';
 import { cutText } from '../../../../base/text.ts';
 import type { Redact } from '../../../../server/secrets/redactor.ts';
 
-export interface StderrLimits {
+interface StderrLimits {
   readonly stderrLineChars: number;
   readonly stderrWindowBytes: number;
   readonly stderrWindowMs: number;

@@ -13,7 +13,7 @@ import { errorCode } from '../../../../base/errors.ts';
 
 export type PipedChild = ChildProcessByStdio<Writable, Readable, Readable>;
 
-export interface EndGraces {
+interface EndGraces {
   readonly stdinGraceMs: number;
   readonly termGraceMs: number;
 }

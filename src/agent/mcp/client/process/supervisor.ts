@@ -18,7 +18,7 @@ import { type Launch, type Spawn, withoutInheritedDescriptors } from './launch.t
 import { Sandbox, type SandboxedLaunch, SETTINGS_FD } from './sandbox.ts';
 import { type PipedChild, SupervisedProcess } from './supervised-process.ts';
 
-export interface ProcessSpec {
+interface ProcessSpec {
   readonly serverId: string;
   readonly home: HomePlace;
   readonly command: string;

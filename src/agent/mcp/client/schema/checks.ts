@@ -14,7 +14,7 @@ import type { SchemaThread } from './schema-thread.ts';
 /** Null: valid. `unchecked`: why the value was not validated. */
 export type ValidationResult = null | { readonly problem: string } | { readonly unchecked: string };
 
-export interface SchemaLimits {
+interface SchemaLimits {
   readonly maxSchemaBytes: number;
   readonly maxSchemaDepth: number;
   readonly validationTimeoutMs: number;
@@ -47,7 +47,7 @@ const MAX_CHECKED_CHARS = 4 * 1024 * 1024;
 const MAX_CHECKED_ENTRIES = 100_000;
 
 /** After a timeout, arguments are rejected; a result is passed on, because the call has taken effect. */
-export type CheckSubject = 'arguments' | 'structuredContent';
+type CheckSubject = 'arguments' | 'structuredContent';
 
 let nextKey = 1;
 
@@ -216,9 +216,9 @@ const identifying: ReadonlySet<string> = new Set(['$anchor', '$dynamicAnchor', '
 const cheap = { keys: 600, branches: 16, enumValues: 64 } as const;
 
 /** Larger schemas are not used. Counting this many parts takes a few milliseconds. */
-export const MAX_SCHEMA_PARTS = 100_000;
+const MAX_SCHEMA_PARTS = 100_000;
 
-export interface SchemaShape {
+interface SchemaShape {
   readonly depth: number;
   /** Whether it has more than {@link MAX_SCHEMA_PARTS}; the rest was not read. */
   readonly tooLarge: boolean;

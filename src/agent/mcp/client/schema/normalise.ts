@@ -9,7 +9,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../../base/json.ts';
 import { cutText } from '../../../../base/text.ts';
 
-export interface NormalisedSchema {
+interface NormalisedSchema {
   readonly schema: JsonObject;
   /** The first part that was removed; null: none. */
   readonly unused: string | null;

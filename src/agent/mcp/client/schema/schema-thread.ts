@@ -20,7 +20,7 @@ interface QueuedRequest {
   readonly resolve: (answer: SchemaResponse | 'too_expensive') => void;
 }
 
-export interface SchemaThreadOptions {
+interface SchemaThreadOptions {
   /** Length of the queue; above it requests fail. */
   readonly maxQueued: number;
   /** An idle thread ends after this time. */
