@@ -11,26 +11,26 @@ import type { RecordedSend } from '../runtime/durable/journal.ts';
 import { type HostReply, PortViolation, SEND_WINDOW_BYTES, type SessionDelta } from '../runtime/port/port.ts';
 
 export interface ChatServiceOptions {
-  /** `call`: the send that asks. */
+  /** `call`: id of the send. */
   readonly backend: (name: string | undefined, call: number) => Promise<ChatBackend>;
-  /** Tools from outside the guest; null: there are none. */
+  /** Tools from outside the guest; null: none. */
   readonly tools: ToolSource | null;
   readonly observe: (session: string) => SendObserver;
-  /** Told of what happens during every send; null: nobody is. */
+  /** Receives live events of every send; null: none. */
   readonly onModelEvent: ((event: ModelEvent, session: string) => void) | null;
   readonly reply: (call: number, reply: HostReply) => void;
-  /** Told what a send left behind, before its reply; null: nobody wants to know. */
+  /** Receives the result of a send for the journal, before its reply; null: no journal. */
   readonly settled?: ((call: number, send: RecordedSend) => void) | null;
-  /** Whether guests may answer callbacks before they are asked: those of a run that goes on do. */
+  /** Whether results of callbacks may arrive before their requests, as in a resumed run. */
   readonly takesEarlyAnswers?: boolean;
 }
 
-/** Answers that may wait for their question. */
+/** Maximum of buffered early results. */
 const MAX_EARLY_ANSWERS = 1_024;
 
 interface Session {
   readonly history: ChatHistory;
-  /** Ends when the last send has: a canceled one still unwinds when the next arrives. */
+  /** Resolves when the last send has ended: a cancelled send may still unwind when the next one arrives. */
   tail: Promise<void>;
 }
 
@@ -46,15 +46,19 @@ interface RunningSend {
   readonly callbacks: Map<number, (answer: ToolAnswer) => void>;
   readonly early: Map<number, ToolAnswer>;
   nextCallback: number;
-  /** Runs while the send does; null: it has not begun. */
+  /** Null: the send has not started. */
   deadline: PausableDeadline | null;
   readonly session: string;
-  /** Null: the guest wants the answer whole. */
+  /** Null: the guest did not request a stream. */
   readonly stream: ResponseStream | null;
   done: Promise<void>;
 }
 
-/** The chat side of one guest, on the host thread: its conversations and the sends that run. */
+/**
+ * Chat sessions of one guest, on the host thread. Sends of a session run one after the other; sessions are independent.
+ * A send has a deadline (`timeout_ms`) that pauses while an approver is asked. Cancelling a send aborts its signal; the
+ * next send of the session starts when it has unwound. Stream events are bounded by the guest's read window.
+ */
 export class ChatService {
   readonly #options: ChatServiceOptions;
   readonly #sessions = new Map<number, Session>();
@@ -84,7 +88,7 @@ export class ChatService {
     session.tail = send.done;
   }
 
-  /** A send that ended in an earlier attempt of the run: what it left behind is there again. */
+  /** Restores the history of a send that ended in an earlier attempt of the run. */
   restore(id: number, delta: SessionDelta, send: RecordedSend): void {
     const session = this.#session(id);
     session.tail = session.tail.then(() => restoreSend(session.history, delta, send));
@@ -100,17 +104,17 @@ export class ChatService {
     this.#running.get(call)?.controller.abort(new DOMException('cancelled by the guest', 'AbortError'));
   }
 
-  /** The time of the session's send stands still until what this gives is called. */
+  /** Pauses the deadline of the session's send. Returns a function that resumes it. */
   pause(session: string): () => void {
-    const goOn = [...this.#running.values()].flatMap((send) =>
+    const resumes = [...this.#running.values()].flatMap((send) =>
       send.session === session && send.deadline !== null ? [send.deadline.pause()] : [],
     );
     return () => {
-      for (const start of goOn) start();
+      for (const resume of resumes) resume();
     };
   }
 
-  /** The guest has read so many bytes of events. */
+  /** The guest has read this many bytes of events. */
   read(call: number, bytes: number): void {
     this.#running.get(call)?.stream?.read(bytes);
   }
@@ -126,7 +130,7 @@ export class ChatService {
     }
   }
 
-  /** Answers when nothing of it is held any more: a canceled send may still unwind. Call 0: nobody waits for that. */
+  /** Replies when the session is released, after cancelled sends have unwound. Call 0: no reply. */
   closeSession(call: number, id: number): void {
     const session = this.#sessions.get(id);
     this.#sessions.delete(id);
@@ -134,7 +138,7 @@ export class ChatService {
     (session?.tail ?? Promise.resolve()).then(() => this.#options.reply(call, ['done', null, null, '{}']));
   }
 
-  /** Ends everything that still runs and waits for it. */
+  /** Aborts all sends and waits for them. */
   async close(): Promise<void> {
     const running = [...this.#running.values()];
     for (const { controller } of running) controller.abort(new DOMException('the guest ended', 'AbortError'));
@@ -187,8 +191,8 @@ export class ChatService {
     if (onModelEvent === null) return stream;
     const listeners = new Listeners<ModelEvent>();
     listeners.add((event) => onModelEvent(event, session));
-    const told: EventSink = { emit: (event) => listeners.notify(event), room: () => null };
-    return everySink(stream === null ? [told] : [stream, told]);
+    const live: EventSink = { emit: (event) => listeners.notify(event), room: () => null };
+    return everySink(stream === null ? [live] : [stream, live]);
   }
 
   #count({ metrics }: SendOutcome): void {
@@ -203,12 +207,12 @@ export class ChatService {
 }
 
 /**
- * The events of a streamed send on their way to the guest's thread, as lines of JSON. What the guest has not read is
- * bounded: beyond the window there is no room, and who makes the events stops.
+ * Events of a streamed send for the guest thread, as lines of JSON. Unread bytes are bounded by the window: `room` makes
+ * the producer wait.
  */
 export class ResponseStream implements EventSink {
   readonly #post: (lines: string) => void;
-  /** Of one turn of the event loop; they go together. */
+  /** Lines of the current microtask turn, sent together. */
   #lines = '';
   #unreadBytes = 0;
   #room: PromiseWithResolvers<void> | null = null;
@@ -228,7 +232,7 @@ export class ResponseStream implements EventSink {
     return this.#room.promise;
   }
 
-  /** The guest has read so much; never more than there was: what it says is not trusted. */
+  /** Credits bytes that the guest has read. The number is untrusted, so it is bounded. */
   read(bytes: number): void {
     this.#unreadBytes = Math.max(0, this.#unreadBytes - bytes);
     if (this.#room === null || this.#unreadBytes >= SEND_WINDOW_BYTES) return;
@@ -236,7 +240,7 @@ export class ResponseStream implements EventSink {
     this.#room = null;
   }
 
-  /** Before the last word of the send: nothing may follow that. */
+  /** Must be called before the response of the send, which is the last message. */
   flush(): void {
     if (this.#lines === '') return;
     const lines = this.#lines;

@@ -7,10 +7,10 @@ import { NO_PROXY } from '../config/host/proxy.ts';
 /** The backend that a session named, or the default one for `undefined`. */
 export type FindBackend = (name: string | undefined) => Promise<ChatBackend>;
 
-/** One backend for everything, or whatever a function finds for the name that a session gives. */
+/** One backend, or a function that returns the backend for the name that a session gives. */
 export type BackendOption = ChatBackend | ((name: string | undefined) => ChatBackend | Promise<ChatBackend>);
 
-/** @throws ConfigError for what is no backend */
+/** @throws ConfigError if `given` is not a backend */
 export function compileBackendOption(given: BackendOption | undefined, onStubUsed: () => void): FindBackend {
   if (given === undefined) {
     const stub = { kind: 'stub', name: 'stub' } as const;
@@ -29,7 +29,7 @@ export function compileBackendOption(given: BackendOption | undefined, onStubUse
   return only(given.name, async () => given);
 }
 
-/** A session may name it, and nothing else. */
+/** A session may name this backend only. */
 function only(known: string, open: () => Promise<ChatBackend>): FindBackend {
   return async (name = known) => {
     if (name !== known) throw unknownBackend(name, [known]);
@@ -38,8 +38,8 @@ function only(known: string, open: () => Promise<ChatBackend>): FindBackend {
 }
 
 /**
- * The host's config with the backend that was asked for as its default.
- * @throws ConfigError if there is none of that name; `from` says who named it
+ * The host's config with another default backend.
+ * @throws ConfigError if the backend is not configured; `from` is the option that named it
  */
 export function withDefaultBackend(
   host: CompiledHostConfig,

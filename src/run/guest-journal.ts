@@ -9,10 +9,10 @@ import type { CompiledJournal, CompiledRunOptions } from './run-options.ts';
 
 const RELAXED_SIMD = 'the module uses relaxed SIMD, whose results differ between machines: its runs cannot be replayed';
 
-/** What of a run's options its journal knows better. */
+/** Options that a journal overrides with their recorded values. */
 type Begun = Pick<CompiledRunOptions, 'run' | 'args' | 'env' | 'limits' | 'verbose' | 'allowUnknownImports'>;
 
-/** The journal of a run, and how it began if that was earlier. @throws JournalError */
+/** Opens the journal of a run, and returns the options that the run began with. @throws JournalError */
 export async function openGuestJournal(
   options: CompiledRunOptions,
   journal: CompiledJournal,
@@ -44,7 +44,7 @@ export async function openGuestJournal(
   return { journal: opened, begun: begunAs(opened, journal.file, limits) };
 }
 
-/** A run keeps what it began with; only the room for its journal may be another. */
+/** The recorded options; only the limit of the journal may change. */
 function begunAs({ header }: RunJournal, file: string, { journal_bytes }: Limits): Begun {
   try {
     const { limits, ...begun } = beginningOf(header);
@@ -54,7 +54,7 @@ function begunAs({ header }: RunJournal, file: string, { journal_bytes }: Limits
   }
 }
 
-/** What a run began with, in the words of the options; limits that this version does not know are left out. */
+/** The recorded options of a run; limits unknown to this version are left out. */
 export function beginningOf(header: Omit<JournalHeader, 'policy'>) {
   const { run, args, env, verbose, unknown_imports: allowUnknownImports } = header;
   const known = Object.entries(header.limits).filter(([name]) => limitNames.some((limit) => limit === name));

@@ -14,7 +14,10 @@ import { noChat } from './run-ending.ts';
 import type { CompiledRunOptions } from './run-options.ts';
 import { StreamHub } from './streams/stream-hub.ts';
 
-/** What a guest asks of its host. Each service is made for the first question: thousands of guests wait in a process. */
+/**
+ * Host services of one guest: chat, MCP, user streams, stdin. Each is created on its first message, because thousands of
+ * guests may wait in a process. Messages come from the guest thread and are untrusted: an invalid one is a PortViolation.
+ */
 export class GuestServices {
   readonly #options: CompiledRunOptions;
   readonly #journal: RunJournal | null;
@@ -25,7 +28,7 @@ export class GuestServices {
   #streams: StreamHub | null = null;
   #stdin: StdinReader | null = null;
   #isLive = false;
-  /** Models that were asked and have not answered, where a journal tells. */
+  /** Model requests in flight; counted only with a journal. */
   readonly #asked = { models: 0 };
 
   constructor(
@@ -50,14 +53,14 @@ export class GuestServices {
     return this.#streams;
   }
 
-  /** The guest has lived through its journal, or has none: clients may come. */
+  /** Replay has ended, or there is no journal: clients may connect. */
   goLive(): void {
     this.#isLive = true;
     this.#streams?.goLive();
     this.#options.streams?.attach(this.streams);
   }
 
-  /** A client that comes from here on is for whoever takes the run up again. */
+  /** Rejects new clients: they wait for the resumed run. */
   endStreams(): void {
     if (this.#streams !== null) this.#streams.isOver = true;
   }
@@ -66,12 +69,12 @@ export class GuestServices {
     return this.#chat?.totals ?? noChat();
   }
 
-  /** Models, calls of MCP and clients that would have to be asked again. */
+  /** Model requests, MCP calls and clients that prevent parking. */
   get underway(): number {
     return this.#asked.models + (this.#mcpOfGuest?.underway ?? 0) + Number(this.#streams?.isTaken ?? false);
   }
 
-  /** The time of the session's send stands still until what this gives is called. */
+  /** Pauses the deadline of the session's send. Returns a function that resumes it. */
   pause(session: string): () => void {
     return this.#chat?.pause(session) ?? (() => {});
   }
@@ -122,7 +125,7 @@ export class GuestServices {
     }
   }
 
-  /** The guest has ended: what still runs for it ends as well. */
+  /** Ends everything that still runs for the guest. */
   async close(): Promise<void> {
     this.#stdin?.close();
     await this.#streams?.close();
@@ -164,7 +167,7 @@ interface NativeCall {
   readonly result: string | undefined;
 }
 
-/** The trail of a send: tools that run inside the guest, models that were asked, limits that it ran into. */
+/** Audit events of a send: guest tools, model calls, exceeded budgets. */
 export class NativeTools {
   readonly #run: string;
   readonly #audit: AuditSink;
@@ -244,6 +247,6 @@ export class NativeTools {
   }
 }
 
-/** Providers write what they like. */
+/** The value comes from the provider and may be anything. */
 const tokens = (count: JsonValue | undefined): number | null =>
   Number.isSafeInteger(count) && Number(count) >= 0 ? Number(count) : null;

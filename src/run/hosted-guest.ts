@@ -26,23 +26,31 @@ import type { RunMetrics } from './run-metrics.ts';
 import type { CompiledRunOptions } from './run-options.ts';
 import type { RunTrace } from './run-trace.ts';
 
-/** What a guest is run with. */
 export interface HostedGuestParts {
   readonly options: CompiledRunOptions;
   readonly journal: RunJournal | null;
-  /** Why the journal takes no more, if that happens. */
+  /** Resolves when the journal is full. */
   readonly full: Promise<JournalError> | null;
   readonly metrics: RunMetrics | null;
   readonly trace: RunTrace | null;
-  /** Null: the guest gets a thread of its own. */
-  readonly seating: GuestScheduler | null;
-  /** Null: it is held, however long it waits. */
+  /** Null: a dedicated thread. */
+  readonly scheduler: GuestScheduler | null;
+  /** Null: the run is never parked. */
   readonly openWaits: ((run: WaitingRun) => LongWaits) | null;
 }
 
 /**
- * One guest as its host has it: what it says is given to the service it is for, and one of many things ends it. Thousands
- * of them wait in a process, so what a guest may never ask for is made when it does.
+ * Host side of one guest, from its module to its end. Dispatches messages of the guest thread to the services, records
+ * them in the journal, and ends the guest: by its own exit, deadline, interruption, parking, a full journal or a lost thread.
+ *
+ * Invariants
+ * - `ended` resolves once, with the first ending; `leave` then releases everything and must be called.
+ * - Nothing the guest thread sends after the end of a resumable run reaches the journal.
+ * - With a journal, a reply is recorded before the guest receives it, and a stream frame leaves after its inputs are
+ *   recorded. During replay only output and notices are processed.
+ * - Thousands of guests may wait in a process, so parts that a guest may never use are created on first use.
+ *
+ * All methods run on the host thread. Messages are untrusted.
  */
 export class HostedGuest implements SlotListener, WaitingRun, PooledGuest {
   readonly #parts: HostedGuestParts;
@@ -52,35 +60,35 @@ export class HostedGuest implements SlotListener, WaitingRun, PooledGuest {
   readonly #waits: LongWaits | null;
   readonly #services: GuestServices;
   readonly #output: GuestOutput;
-  readonly #seat: GuestSlot;
+  readonly #slot: GuestSlot;
   readonly #deadline: RunClock;
   readonly #resumption: Resumption | null;
   readonly #started = performance.now();
   readonly recordEvents: SlotListener['recordEvents'];
-  /** Null: the module is kept for others, whoever asked first. */
+  /** Null: the module is loaded for several guests, and loading is not aborted. */
   readonly #loading: AbortController | null;
   #report: GuestReport | null = null;
   #enteredAt: number | null = null;
-  /** How much the guest was told. */
-  #told = 0;
-  /** How many servers that it lacks were notices. */
+  /** Number of messages sent to the guest. */
+  #sent = 0;
+  /** Number of missing servers that were reported as notices. */
   #noticed = 0;
-  /** While the servers that its task requires are asked. */
+  /** Aborts the wait for required servers. */
   #requiring: AbortController | null = null;
   #failed: { readonly error: unknown } | null = null;
-  /** Whether it does what it has not done before: it is not replayed, or no longer. */
+  /** Whether replay has ended, or there is none. */
   #isLive = false;
   #needsOwnThread = false;
-  /** From here on its thread speaks of a guest that is torn down: none of that belongs to a run that may go on. */
+  /** Set when the guest is being torn down: later messages must not reach the journal. */
   #isGivenUp = false;
   #end: (ending: Ending) => void = () => {};
-  /** How it ended, as soon as that is known; its seat is to be left then. */
+  /** Resolves with the ending; then call {@link leave}. */
   readonly ended = new Promise<Ending>((resolve) => {
     this.#end = resolve;
   });
 
   constructor(parts: HostedGuestParts) {
-    const { options, journal, seating } = parts;
+    const { options, journal, scheduler } = parts;
     this.#parts = parts;
     this.#options = options;
     this.#journal = journal;
@@ -89,13 +97,13 @@ export class HostedGuest implements SlotListener, WaitingRun, PooledGuest {
     const rules = this.#mcpOfRun === null ? null : rulesInJournal(this.#mcpOfRun.guest.approvalRules);
     journal?.begin(this.#mcpTask, rules);
     auditGuestStart(options.audit, options.run, options.args[0] ?? '', options.wasm);
-    // Where the host has to know what was written, or a thread must not wait for a full pipe, the host writes.
+    // The host writes output that is recorded, and output of shared threads, which must not block on a full pipe.
     this.#output = new GuestOutput(
-      journal === null && seating === null ? options.output : throughHost(options.output),
-      (what, amount) => this.#seat.reply(0, ['taken', what, amount]),
+      journal === null && scheduler === null ? options.output : throughHost(options.output),
+      (what, amount) => this.#slot.reply(0, ['taken', what, amount]),
     );
-    // A thread of its own boots while the module compiles.
-    this.#seat = seating === null ? new DedicatedThread(this) : seating.reserve(this);
+    // A dedicated thread boots while the module compiles.
+    this.#slot = scheduler === null ? new DedicatedThread(this) : scheduler.reserve(this);
     const mcp = this.#mcpOfRun?.guest ?? null;
     this.#services = new GuestServices(options, journal, mcp, (call, reply) => this.#reply(call, reply));
     this.#resumption = journal?.recorded == null ? null : this.#openResumption(journal);
@@ -109,9 +117,9 @@ export class HostedGuest implements SlotListener, WaitingRun, PooledGuest {
     if (journal === null || journal.replayStart.events.length === 0) this.#goLive();
     void parts.full?.then((why) => this.#end(ended('journal', why.message, systemErrorOf(why))));
     this.recordEvents = journal === null ? null : (events) => this.#recordEvents(journal, events);
-    this.#seat.listen(this);
-    this.#loading = seating === null ? new AbortController() : null;
-    void this.#load(seating);
+    this.#slot.listen(this);
+    this.#loading = scheduler === null ? new AbortController() : null;
+    void this.#load(scheduler);
   }
 
   get namespace(): string {
@@ -141,11 +149,11 @@ export class HostedGuest implements SlotListener, WaitingRun, PooledGuest {
   }
 
   hostcalls(): Record<string, number> {
-    return this.#seat.hostcalls();
+    return this.#slot.hostcalls();
   }
 
   computedMs(): Promise<number | null> {
-    return this.#seat.computedMs();
+    return this.#slot.computedMs();
   }
 
   underway(waiting: number): number {
@@ -167,7 +175,7 @@ export class HostedGuest implements SlotListener, WaitingRun, PooledGuest {
   }
 
   receive(message: GuestMessage): void {
-    // Of a replay only what people see: what the guest is told, it is told by its tape.
+    // During replay only output and notices are processed: replies come from the replay log.
     if ((this.#isGivenUp || this.#journal?.isReplay) && !heardInReplay.has(message[3])) return;
     if (this.#resumption?.take(message)) return;
     const question = this.#journal === null ? null : questionOf(message);
@@ -189,7 +197,7 @@ export class HostedGuest implements SlotListener, WaitingRun, PooledGuest {
         this.#waits?.woke(message[4]);
         return;
       case 'rests':
-        this.#waits?.rests(() => message[4] === this.#told);
+        this.#waits?.rests(() => message[4] === this.#sent);
         return;
       case 'stream_frame':
         if (this.#isWritten()) this.#services.receive(message);
@@ -209,7 +217,7 @@ export class HostedGuest implements SlotListener, WaitingRun, PooledGuest {
     }
   }
 
-  /** Ends the guest where it has not ended, and everything that was opened for it. @throws what a callback for its output threw */
+  /** Ends the guest if it still runs, and releases everything that was opened for it. @throws what a callback for its output threw */
   async leave(ending: Ending): Promise<RunResult> {
     const { metrics, trace } = this.#parts;
     const { audit, run } = this.#options;
@@ -222,7 +230,7 @@ export class HostedGuest implements SlotListener, WaitingRun, PooledGuest {
     this.#options.signal?.removeEventListener('abort', this.#interrupted);
     if (this.#enteredAt === null) this.#loading?.abort();
     this.#requiring?.abort();
-    await this.#seat.leave();
+    await this.#slot.leave();
     this.#output.finish();
     this.#journal?.end({ reason: ending.reason, exit: ending.exitCode, message: ending.message, ...more });
     await this.#services.close();
@@ -236,7 +244,7 @@ export class HostedGuest implements SlotListener, WaitingRun, PooledGuest {
     const enteredAt = this.#enteredAt ?? endedAt;
     return {
       ...ending,
-      isolation: this.#seat.isolation,
+      isolation: this.#slot.isolation,
       durations: {
         loadMs: Math.round(enteredAt - this.#started),
         runMs: Math.round(endedAt - enteredAt),
@@ -253,7 +261,7 @@ export class HostedGuest implements SlotListener, WaitingRun, PooledGuest {
   readonly #interrupted = (): void => {
     const { waits, signal } = this.#options;
     const until = waits?.parkedBy?.(signal?.reason) ?? null;
-    // Whatever ends its calls now is not their answer.
+    // The endings of its calls are not their results, and must not be recorded.
     if (until !== null) this.#journal?.suspend();
     // A run that is still in replay has done nothing new yet.
     if (until !== null && this.#isLive && this.#waits !== null) this.#waits.stop(until);
@@ -292,28 +300,28 @@ export class HostedGuest implements SlotListener, WaitingRun, PooledGuest {
     this.#noticed = all.length;
   }
 
-  /** While a person is asked, neither the run's time passes nor that of the send which waits. */
+  /** Pauses the deadlines of the run and of the waiting send while an approver is asked. */
   #stopClocks(session: string): () => void {
-    const goOn = [this.#deadline.pause(), this.#services.pause(session)];
+    const resumes = [this.#deadline.pause(), this.#services.pause(session)];
     return () => {
-      for (const start of goOn) start();
+      for (const resume of resumes) resume();
     };
   }
 
   #openResumption(journal: RunJournal): Resumption {
-    return new Resumption(journal, this.#services.chat, (call, reply) => this.#tell(call, reply));
+    return new Resumption(journal, this.#services.chat, (call, reply) => this.#send(call, reply));
   }
 
   #reply(call: number, reply: HostReply): void {
-    if (this.#journal === null || this.#journal.reply(call, reply)) this.#tell(call, reply);
+    if (this.#journal === null || this.#journal.reply(call, reply)) this.#send(call, reply);
   }
 
-  #tell(call: number, reply: HostReply): void {
-    this.#told += 1;
-    this.#seat.reply(call, reply);
+  #send(call: number, reply: HostReply): void {
+    this.#sent += 1;
+    this.#slot.reply(call, reply);
   }
 
-  /** How much of its time the run has used, in all its attempts; the replay of earlier ones is not counted. */
+  /** Time that the run has used in all attempts, without replays. */
   get #spentMs(): number {
     return this.#isLive ? this.#clockedMs : (this.#journal?.recorded?.parked.spent_ms ?? 0);
   }
@@ -334,31 +342,31 @@ export class HostedGuest implements SlotListener, WaitingRun, PooledGuest {
     this.#output.ackEvents(events.length);
   }
 
-  /** Whether all that a frame was made of stands in the journal. */
+  /** Ensures that everything before a stream frame is in the journal. */
   #isWritten(): boolean {
     try {
       this.#journal?.sends();
       return true;
     } catch (error) {
-      if (error instanceof JournalError) return false; // the run ends for it
+      if (error instanceof JournalError) return false; // ends the run
       throw error;
     }
   }
 
-  /** Also what comes after the end: a thread that was ended has posted more than was read by then. */
+  /** Also after the end: a terminated thread may have posted more output than was read by then. */
   #takeOutput(stream: StandardStream, bytes: Uint8Array): void {
     if (this.#failed !== null) return;
     try {
       this.#output.receive(stream, bytes, this.#journal?.printed(stream, bytes) ?? 0);
     } catch (error) {
       if (error instanceof PortViolation) throw error;
-      if (error instanceof JournalError) return; // the run ends for it
+      if (error instanceof JournalError) return; // ends the run
       this.#failed = { error };
       this.#end(ended('internal', 'cannot deliver the output of the guest'));
     }
   }
 
-  /** Only before the guest has done anything: a run that resumes has had its servers. */
+  /** Only before the first start of the guest: a resumed run has had its servers. */
   async #requireServers(): Promise<MissingServers | null> {
     const journal = this.#journal;
     const mcp = this.#mcpOfRun?.guest;
@@ -368,23 +376,23 @@ export class HostedGuest implements SlotListener, WaitingRun, PooledGuest {
     return mcp.requireServers(this.#requiring.signal);
   }
 
-  async #load(seating: GuestScheduler | null): Promise<void> {
+  async #load(scheduler: GuestScheduler | null): Promise<void> {
     const { wasm, args, verbose, onNotice } = this.#options;
     try {
       const bytes = wasm instanceof Uint8Array ? wasm : await wasm;
       const signal = this.#loading?.signal ?? null;
-      const prepared = await (seating?.prepare(bytes, this.#options) ?? prepare(bytes, { ...this.#options, signal }));
+      const prepared = await (scheduler?.prepare(bytes, this.#options) ?? prepare(bytes, { ...this.#options, signal }));
       this.#enteredAt = performance.now();
       if (prepared.kind === 'component' && verbose) onNotice(describeComponent(prepared));
       for (const notice of guestNotices(prepared, args)) onNotice(notice);
       const missing = await this.#requireServers();
       if (this.#requiring?.signal.aborted) return;
       if (missing !== null) {
-        // A host without resources says nothing about the servers: the run may be resumed.
+        // An exhausted host is not the fault of the servers: the run may be resumed.
         const reason = missing.exhausted === null ? 'required_server' : 'internal';
         return this.#end(ended(reason, missing.message, missing.exhausted));
       }
-      await this.#seat.start(prepared);
+      await this.#slot.start(prepared);
       this.#deadline.start();
     } catch (error) {
       this.#end(notLoaded(error as Error));
@@ -392,34 +400,34 @@ export class HostedGuest implements SlotListener, WaitingRun, PooledGuest {
   }
 }
 
-/** They are plain data. */
+/** Approval rules are plain data. */
 const rulesInJournal = (rules: ApprovalRules) => rules as unknown as RecordedApprovalRules;
 
 const heardInReplay: ReadonlySet<GuestMessage[3]> = new Set(['output', 'notice', 'replay', 'ended']);
 
-/** Tells that a guest begins, as soon as its bytes are there: before it can do anything. */
+/** Audits the start of a guest when its bytes are available, before it can do anything. */
 export function auditGuestStart(
   audit: AuditSink,
   run: string,
   module: string,
   wasm: Uint8Array | Promise<Uint8Array>,
 ): void {
-  if (audit === noAudit) return; // nobody reads the digest
-  const tell = (module_sha256: string | null) => audit.write(run, { event: 'guest.started', module, module_sha256 });
+  if (audit === noAudit) return; // the digest is not needed
+  const write = (module_sha256: string | null) => audit.write(run, { event: 'guest.started', module, module_sha256 });
   Promise.resolve(wasm).then(
-    // Loaded here: a run without a trail starts sooner without it.
-    (bytes) => tell(process.getBuiltinModule('node:crypto').hash('sha256', bytes)),
-    () => tell(null),
+    // Loaded here, so that runs without an audit log start sooner.
+    (bytes) => write(process.getBuiltinModule('node:crypto').hash('sha256', bytes)),
+    () => write(null),
   );
 }
 
-/** Answers again what was answered before the run was interrupted, without doing anything again. */
+/** Repeats recorded replies of a resumed run, without repeating their effects. */
 export class Resumption {
   readonly #journal: RunJournal;
   readonly #chat: ChatService;
   readonly #post: (call: number, reply: HostReply) => void;
-  /** Calls of which the guest will hear what it had not. */
-  readonly #told = new Set<number>();
+  /** Calls whose unheard replies were sent. */
+  readonly #repeated = new Set<number>();
 
   constructor(journal: RunJournal, chat: ChatService, post: (call: number, reply: HostReply) => void) {
     this.#journal = journal;
@@ -427,16 +435,16 @@ export class Resumption {
     this.#post = post;
   }
 
-  /** Whether nothing is left to do about the message. */
+  /** Whether the message was handled. */
   take(message: GuestMessage): boolean {
     const { recorded } = this.#journal;
     const call = message[1];
     if (recorded === null || call === 0) return false;
     if (message[3] === 'cancel' || message[3] === 'tool_result') return recorded.isAnswered(call);
-    // Once: a guest says more than one thing about a stream.
-    const unheard = this.#told.has(call) ? [] : recorded.undelivered(call);
-    if (unheard.length > 0) this.#told.add(call);
-    for (const reply of unheard) this.#post(call, reply);
+    // Once per call: a guest sends several messages about a stream.
+    const undelivered = this.#repeated.has(call) ? [] : recorded.undelivered(call);
+    if (undelivered.length > 0) this.#repeated.add(call);
+    for (const reply of undelivered) this.#post(call, reply);
     const last = recorded.lastReply(call);
     if (last === null) return false;
     if (message[3] === 'send' && last.send !== undefined) this.#chat.restore(message[4], message[6], last.send);

@@ -7,12 +7,12 @@ import { ModelRequestDeltas } from '../runtime/durable/model-request-deltas.ts';
 import type { RunJournal } from '../runtime/durable/run-journal.ts';
 import type { FindBackend } from './choose-backend.ts';
 
-/** So much of what was asked is kept: who wants all of it replays the run. */
+/** Recorded length of a request's last message; a replay has all of it. */
 const MAX_ASKED_CHARS = 4_096;
 
 /**
- * Models whose requests and answers are in the journal; what one answered before is not asked again. `underway`: where
- * those are counted that have not answered.
+ * Records requests and responses of models in the journal; a recorded response is returned without a request. `underway`
+ * counts the requests in flight.
  */
 export function journaledModel(
   find: FindBackend,
@@ -46,7 +46,7 @@ export function journaledModel(
         journal.answered({ call, n, body });
         return body;
       } catch (error) {
-        // A send that was cancelled or ran out of time has no answer; what it was told stands in its reply.
+        // A cancelled or expired send has no response; its reply is recorded elsewhere.
         if (error instanceof BackendError && !signal.aborted) {
           const { code, message, retryable } = error;
           journal.answered({ call, n, error: { code, message, retryable } });
@@ -61,7 +61,7 @@ export function journaledModel(
   };
 }
 
-/** What was said to the model, as far as nothing else in the journal has it. */
+/** The last message of a request, as far as the journal does not have it elsewhere. */
 function lastOf(message: JsonObject | undefined): { readonly last?: LastMessage } {
   const { role, tool_call_id: id } = message ?? {};
   if (typeof role !== 'string') return {};

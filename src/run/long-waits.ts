@@ -3,62 +3,62 @@ import type { JsonValue } from '../base/json.ts';
 import { redactArguments } from '../server/audit/redact-arguments.ts';
 import type { ParkedFor } from '../server/records/run.ts';
 
-/** A call of a run that waits for somebody's yes. */
+/** A tool call that waits for an approval. */
 export interface WaitingApproval {
-  /** The id of the request. */
+  /** Id of the approval request. */
   readonly request: string;
   readonly server: string;
   readonly tool: string;
   readonly ordinal: string;
-  /** Why somebody is asked. */
+  /** Why an approval is needed. */
   readonly cause: string;
-  /** Masked and cut, as in the audit trail. */
+  /** Masked and truncated, as in the audit log. */
   readonly arguments: JsonValue;
 }
 
-/** For a run that may be given up while it waits, and be taken up again from its journal. */
+/** Parking of a run during long waits; the run resumes from its journal. */
 export interface LongWaitsOption {
-  /** A run that waits longer than this, with nothing else under way, is given up: `parked`. */
+  /** A run that waits longer than this, with nothing else in flight, is parked. */
   readonly parkAfterMs: number;
-  /** Told what somebody has to decide about, whenever that changes; empty: nothing any more. */
+  /** Receives the pending approvals, whenever they change. */
   readonly onWaiting: (approvals: readonly WaitingApproval[]) => void;
-  /** What a run whose signal was aborted for this reason is parked for; null: it is interrupted. @default null */
+  /** What a run is parked for when its signal is aborted with this reason; null: it is interrupted. @default null */
   readonly parkedBy?: (reason: unknown) => ParkedFor | null;
-  /** It is given up until then. `requests`: all that it has asked people. */
+  /** Called when the run is parked. `requests`: its pending approval requests. */
   readonly onPark: (until: ParkedFor, requests: readonly string[]) => void;
 }
 
-/** The run, as far as its waits look at it. */
+/** What LongWaits needs from the run. */
 export interface WaitingRun {
-  /** How many things of it are under way that would have to be done again; approvals that wait are not among them. */
+  /** Operations in flight that would have to be repeated; pending approvals are not counted. */
   underway(waiting: number): number;
-  /** Milliseconds that its guest has computed; null: nobody can tell. */
+  /** Milliseconds that the guest has computed; null: unknown. */
   computedMs(): Promise<number | null>;
-  /** Ends the guest. */
+  /** Ends the guest with the reason `parked`. */
   park(): void;
 }
 
-/** A guest that computes is not given up: so long it is looked at, and so much is nothing. */
+/** A guest that computes is not parked: observation time, and the share of it that counts as idle. */
 const LOOK_MS = 100;
 const IDLE_SHARE = 0.2;
-/** Until the next try. */
+/** Pause before the next check. */
 const AGAIN_MS = 250;
-/** A run that waits for a time and for people is looked after so often: it may have missed what they decided. */
+/** A run that waits for both a timer and approvals is woken at least this often: it may have missed a decision. */
 const MIXED_MS = 10 * 60_000;
-/** Ids of more requests have no room where parked runs are kept. */
+/** Maximum of requests that a parked run may wait for. */
 const MAX_REQUESTS = 64;
 
 interface Sleep {
   readonly atMs: number;
 }
 
-/** What a run waits for that may take long, and when it is given up for it. */
+/** Tracks the long waits of a run (approvals, timers, stream clients) and parks the run when it waits for nothing else. */
 export class LongWaits {
   readonly #option: LongWaitsOption;
   readonly #run: WaitingRun;
   readonly #approvals = new Map<string, { readonly wait: ApprovalWait; readonly since: number }>();
   readonly #sleeps = new Map<number, Sleep>();
-  /** Whether it still waits for a client of its user streams and for nothing else; null: it did not say so. */
+  /** Whether the guest still waits only for a stream client; null: it did not report such a wait. */
   #isAtRest: (() => boolean) | null = null;
   #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
@@ -68,7 +68,7 @@ export class LongWaits {
     this.#run = run;
   }
 
-  /** Timers of the guest that are told of, and when each fires. */
+  /** Reported timers of the guest, and when each fires. */
   get sleeps(): readonly (readonly [timer: number, atMs: number])[] {
     return [...this.#sleeps].map(([id, { atMs }]) => [id, atMs]);
   }
@@ -96,14 +96,14 @@ export class LongWaits {
     this.#isAtRest = null;
   }
 
-  /** It has waited long, and goes on with a sleep that is over, or when it is told something: `isStill`, it was not. */
+  /** The guest waits for a stream client. `isStill`: it has received no message since. */
   rests(isStill: () => boolean): void {
     if (this.#isClosed) return;
     this.#isAtRest = isStill;
     this.#look(0);
   }
 
-  /** Gives the run up at once, whatever it does. */
+  /** Parks the run at once. */
   stop(until: ParkedFor): void {
     if (!this.#isClosed) this.#park(until);
   }
@@ -134,7 +134,7 @@ export class LongWaits {
       this.#park();
       return;
     }
-    this.#isAtRest = null; // it says so again
+    this.#isAtRest = null; // the guest reports it again
     if (this.#approvals.size > 0 || this.#sleeps.size > 0) this.#look(AGAIN_MS);
   }
 
@@ -143,7 +143,7 @@ export class LongWaits {
     if (this.#approvals.size > MAX_REQUESTS) return false;
     const { parkAfterMs } = this.#option;
     const sleeps = [...this.#sleeps.values()];
-    // Every one of them: the run goes on with the first that is over.
+    // All of them: the run continues with the first timer that fires.
     const isLong = sleeps.every(({ atMs }) => atMs - Date.now() >= parkAfterMs / 2);
     const since = Math.min(...[...this.#approvals.values()].map((approval) => approval.since));
     return isLong && (sleeps.length > 0 || this.#isAtRest?.() === true || performance.now() - since >= parkAfterMs - 1);
@@ -156,7 +156,7 @@ export class LongWaits {
     return before === null || after === null || after - before <= LOOK_MS * IDLE_SHARE;
   }
 
-  /** In one turn: what is decided from here on is for whoever takes the run up again. */
+  /** Synchronous: decisions from here on are for the resumed run. */
   #park(stopped: ParkedFor | null = null): void {
     this.close();
     for (const { wait } of this.#approvals.values()) wait.abandon();

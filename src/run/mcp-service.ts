@@ -32,7 +32,10 @@ interface RunningQuestion {
   cancel(reason: unknown): void;
 }
 
-/** The `mcp_*` hostcalls of one guest, on the host thread. Without MCP every question is refused. */
+/**
+ * The `mcp_*` hostcalls of one guest, on the host thread. Without MCP every request fails with EACCES. Requests of a guest
+ * run concurrently; closing cancels them, and waits until the servers were notified.
+ */
 export class McpService {
   readonly #mcp: RunningMcp | null;
   readonly #reply: Reply;
@@ -56,7 +59,7 @@ export class McpService {
     this.#running.get(call)?.cancel(new DOMException('cancelled by the guest', 'AbortError'));
   }
 
-  /** Cancels what still runs, at the servers too, and waits until they have been told. */
+  /** Cancels all requests, and waits until the servers were notified. */
   async close(): Promise<void> {
     for (const running of [...this.#running.values()])
       running.cancel(new DOMException('the guest ended', 'AbortError'));
@@ -82,7 +85,7 @@ export class McpService {
       case 'mcp_get_prompt': {
         this.#running.set(call, notStarted);
         const running = this.#start(mcp, call, message);
-        // It may have ended already.
+        // The call may have ended synchronously.
         if (this.#running.has(call)) this.#running.set(call, running);
         return;
       }
@@ -134,7 +137,7 @@ export class McpService {
   }
 }
 
-/** What a guest asks about servers, for a journal; null: another message, or a call, which has records of its own. */
+/** A request for lists or servers, for the journal; null: another message, or a call, which has its own records. */
 export function questionOf(message: GuestMessage): readonly (string | null)[] | null {
   switch (message[3]) {
     case 'mcp_open':
@@ -148,37 +151,37 @@ export function questionOf(message: GuestMessage): readonly (string | null)[] | 
   }
 }
 
-/** What the node knows without asking a server; null for everything else. */
+/** Responses that need no server; null: all other requests. */
 function answerAtOnce(mcp: RunningMcp, message: GuestMessage): Answer | null {
   if (message[3] === 'mcp_open') return mcp.open(message[4]) ?? {};
   if (message[3] !== 'mcp_registry') return null;
   return message[4] === null ? mcp.registryList() : mcp.registryGet(message[4]);
 }
 
-/** What a run takes of MCP: {@link openMcp} opens one. */
+/** MCP of a task, as `openMcp` opens it. */
 export interface RunMcp {
-  /** Name of the task, for whoever approves and for metrics. */
+  /** Name of the task, for approvers and metrics. */
   readonly taskName: string | null;
   forRun(run: McpRun): McpOfRun;
 }
 
-/** The run that a guest belongs to, and who is told and asked about its calls. */
+/** The run of a guest, with the observers and deciders of its calls. */
 export interface McpRun {
   readonly run: string;
   readonly audit: AuditSink;
   readonly events: ToolEvents;
-  /** `sms`: the people of the registry that the records come from. */
+  /** `sms`: the users of the registry that the records come from. */
   readonly approve: ApprovalDecider | 'sms' | null;
   readonly elicit: ElicitationDecider | null;
   readonly decidedBy: string;
   /** User who submitted the run. @default unknown */
   readonly submittedBy?: string | null;
   readonly approvalTimeoutMs: number;
-  /** Where its tool calls are written. @default nowhere */
+  /** Records tool calls. @default none */
   readonly journal?: ToolJournal | null;
-  /** Who follows its tool calls. @default none */
+  /** Spans of tool calls. @default none */
   readonly trace?: CallTrace | null;
-  /** Somebody is asked because of a call of this session: its deadlines stand still until what this gives is called. */
+  /** Pauses the deadlines of a session while an approver is asked. Returns a function that resumes them. */
   readonly stopClocks?: ((session: string) => () => void) | undefined;
   /** Receives each approval request that waits for users of the registry. @default none */
   readonly waits?: WatchApproval | undefined;
@@ -186,7 +189,7 @@ export interface McpRun {
   readonly troubles?: ServerTroubleListener | undefined;
 }
 
-/** What a run asks of MCP. */
+/** MCP as the services of a guest use it. */
 export interface RunningMcp
   extends Pick<
     GuestMcp,
@@ -207,7 +210,7 @@ export interface RunningMcp
   start(call: GuestToolCall, take: TakeAnswer): { cancel(reason: unknown): void };
 }
 
-/** MCP of one guest: its sessions and approvals are nobody else's. */
+/** MCP of one guest, with its own sessions and approvals. */
 export interface McpOfRun {
   readonly guest: RunningMcp;
   close(): void;

@@ -33,19 +33,19 @@ export async function openMcp(options: McpOptions): Promise<OpenMcp> {
   throw new ConfigError(`${about.label}: MCP is off: set "mcp.enabled" to true in the task config`);
 }
 
-/** Whose MCP it is, and what its options are called. */
+/** The task whose MCP is opened, and the names of its options. */
 export interface TaskMcp {
   readonly task: TaskConfig;
-  /** What messages call the task's config. */
+  /** Name of the task's config in messages. */
   readonly label: string;
-  /** Names this node to a registry. */
+  /** Id of this node for the registry. */
   readonly id: string;
   readonly words: RegistryWords & { readonly approvalRules: string };
   /** Where its runs ask for approvals, and for which namespace. @default the registry, for the namespace of the node */
   readonly approvals?: { readonly connection: ApprovalConnection; readonly namespace: string } | null;
 }
 
-/** Null if the task does not have MCP on. `shared`: servers that other tasks use too, and that stay open. */
+/** Null if MCP is off for the task. `shared`: servers that other tasks use too, and that stay open. */
 export async function openTaskMcp(
   options: Omit<McpOptions, 'task'>,
   about: TaskMcp,
@@ -86,16 +86,20 @@ interface Opening extends TaskMcp {
   readonly effective: EffectiveSet;
 }
 
-/** What {@link openMcp} opens: for `runGuest({ mcp })`. */
+/**
+ * MCP of one task, for `runGuest({ mcp })`. Runs of the task may use it concurrently; each has its own sessions and
+ * approvals (`forRun`). Changes of the registry are written to the audit log of every run. `close` waits for approval
+ * requests that ended runs withdraw.
+ */
 export class OpenMcp implements RunMcp, AsyncDisposable {
   readonly taskName: string | null;
-  /** What a session gets that asks for nothing else, as the registry stood at the start. */
+  /** Effective set of a default session, at the start. */
   readonly effective: EffectiveSet;
   readonly #opening: Opening;
   readonly #runs = new Set<McpRun>();
   readonly #release: () => Promise<void>;
   readonly #say: (text: string) => void;
-  /** What ended runs still tell the registry. */
+  /** Pending withdrawals of ended runs. */
   readonly #leaving = new Set<Promise<void>>();
   readonly #unsubscribe: readonly ((() => void) | undefined)[];
   #connection: ApprovalConnection | undefined;
@@ -190,7 +194,7 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
     this.#leaving.add(left);
   }
 
-  /** Ends every server that was started. */
+  /** Ends all servers of the task. */
   close(): Promise<void> {
     this.#closing ??= this.#end();
     return this.#closing;
@@ -229,26 +233,26 @@ function nodeRules(
   return parsed.rules;
 }
 
-/** A task without a default set was warned of that already. */
+/** A task without a default set has its own warning. */
 function warnIfEmpty({ serverIds, exclusions }: EffectiveSet, say: (text: string) => void): void {
   if (serverIds.length > 0 || exclusions.length === 0) return;
   say(`no MCP tools for the model: ${exclusions.map(({ detail }) => detail).join('; ')}`);
 }
 
-/** Ids that one line names; the rest is a number. */
+/** Maximum of ids per audit event; the event also has the total. */
 const MAX_IDS = 100;
 
-/** Writes a line for a change of the registry; the records at the start of a run are one too. */
+/** Writes an audit event for a change of the registry, or for its records at the start of a run. */
 export function auditRegistry(change: RegistryChange, audit: AuditSink, run: string): void {
-  audit.write(run, { event: 'registry.applied', ...told(change) });
+  audit.write(run, { event: 'registry.applied', ...changeFields(change) });
 }
 
-/** The same for the profiles of a task that names one. */
+/** As {@link auditRegistry}, for profiles. */
 export function auditProfiles(change: RegistryChange<McpProfile>, audit: AuditSink, run: string): void {
-  audit.write(run, { event: 'profiles.applied', ...told(change) });
+  audit.write(run, { event: 'profiles.applied', ...changeFields(change) });
 }
 
-function told({ snapshot, upserted, deleted }: RegistryChange<unknown>) {
+function changeFields({ snapshot, upserted, deleted }: RegistryChange<unknown>) {
   return {
     epoch: snapshot.epoch,
     revision: snapshot.revision,
@@ -259,7 +263,7 @@ function told({ snapshot, upserted, deleted }: RegistryChange<unknown>) {
   };
 }
 
-/** Writes a line where the registry refuses this node, is out of reach, or is back. */
+/** Writes an audit event when the registry rejects this node, is unreachable, or responds again. */
 export function auditRegistryState({ state, lastError: reason }: RegistryStatus, audit: AuditSink, run: string): void {
   if (state !== 'starting') audit.write(run, { event: 'registry.state', state, reason });
 }

@@ -6,11 +6,7 @@ import { ignoreWaits, type Waiting, whileWaiting } from '../base/listeners.ts';
 import { ConfigError } from '../config/config-error.ts';
 import { stateDirectory } from '../config/directories.ts';
 import { processEnvironment } from '../config/process-environment.ts';
-import type {
-  RegistryEndpoint,
-  RegistryEndpointOptions,
-  RegistryEndpointWords,
-} from '../config/registry/registry-endpoint.ts';
+import type { RegistryEndpoint } from '../config/registry/registry-endpoint.ts';
 import type { NodeApprovals } from '../registry-client/approval-port.ts';
 import { RegistryCache } from '../registry-client/cache.ts';
 import type { IdentityPort } from '../registry-client/identity-port.ts';
@@ -31,84 +27,90 @@ import type { RegistryStore } from '../server/store/store.ts';
 
 const DEFAULT_FIRST_SNAPSHOT_MS = 5_000;
 
-/** Where the records of MCP servers are to come from: one of `servers`, `directory` and `sms`. */
+/*
+ * Opens the registry of a run or a node: records passed as options, a directory of files, or a remote `spear-sms`. A
+ * remote registry is followed while this is open; its snapshots are saved, and a later process starts with them if the
+ * registry does not respond. Stops are saved at once, so that a node that restarts without the registry applies them.
+ */
+
+/** Source of MCP server records: one of `servers`, `directory` and `sms`. */
 export interface RegistryOptions {
-  /** The servers themselves, in the form of {@link McpToolbox}; `disabledTools` is the task's to say. */
+  /** The servers, in the form of {@link McpToolbox}; tools are disabled in the task's config instead of `disabledTools`. */
   readonly servers?: readonly ToolboxServer[] | undefined;
   /** A directory of records, one `*.toml` or `*.json` file each. */
   readonly directory?: string | undefined;
-  /** Whether a file of `directory` that is wrong refuses all of it. @default false, it is left out and a notice says so */
+  /** Whether an invalid file in `directory` is an error. @default false: the file is skipped with a notice */
   readonly strict?: boolean | undefined;
-  /** A running `spear-sms`, followed as long as this is open. */
+  /** A running `spear-sms`, followed while this is open. */
   readonly sms?: SmsOptions | undefined;
-  /** Whether a registry that does not answer is an error. @default true; false: a notice, and MCP comes when it answers */
+  /** Whether an unreachable registry is an error. @default true; false: a notice, and MCP starts when the registry responds */
   readonly required?: boolean | undefined;
-  /** Variables that records of an SMS may refer to, besides `MCP_*`. @default none */
+  /** Variables that records of a remote registry may reference, besides `MCP_*`. @default none */
   readonly allowEnv?: readonly string[] | undefined;
-  /** Files that records of an SMS may refer to, absolute; directories end with `/`. @default none */
+  /** Absolute paths of files that records of a remote registry may reference; directories end with `/`. @default none */
   readonly allowFiles?: readonly string[] | undefined;
-  /** Names of variables that hold keys of models: no record may refer to them. @default the names that providers use */
+  /** Variables with model keys, which no record may reference. @default the names that providers use */
   readonly keyVariables?: readonly string[] | undefined;
-  /** A copy of an SMS's registry that nothing confirmed for longer is refused. @default null, never */
+  /** Maximum age of an unconfirmed snapshot of a remote registry. @default null: unlimited */
   readonly maxStalenessMs?: number | null | undefined;
-  /** How long to wait for an SMS before what earlier runs knew is used, or nothing is. @default 5 s */
+  /** How long to wait for a remote registry before the saved snapshot is used. @default 5 s */
   readonly firstSnapshotMs?: number | undefined;
 }
 
 export interface SmsOptions {
-  /** `HOST:PORT` of its gRPC side, `http://…`, `https://…`, or `unix:` and the path of its socket. */
+  /** `HOST:PORT` of its gRPC listener, `http://…`, `https://…`, or `unix:` and the path of its socket. */
   readonly address: string;
-  /** The node's token. @default $SPEAR_SMS_TOKEN, else the file of this user's SMS where it is on this machine */
+  /** The node's token. @default $SPEAR_SMS_TOKEN, else the token file of this user's registry on this machine */
   readonly token?: string | undefined;
-  /** A file with the node's token, read again whenever it is used. @default none */
+  /** File with the node's token, read again for each use. @default none */
   readonly tokenFile?: string | undefined;
-  /** A file of certificates to trust, as PEM. @default the system's */
+  /** PEM file with the certificates to trust. @default the system's */
   readonly ca?: string | undefined;
 }
 
-/** What whoever gave the options calls them; for messages. */
+/** Names of the options in the caller's terms (flags, fields), for messages. */
 export interface RegistryWords {
   readonly servers: string;
   readonly directory: string;
   readonly sms: string;
   readonly smsTokenFile: string;
   readonly smsCa: string;
-  /** What makes a registry required. */
+  /** Option that makes the registry required. */
   readonly required: string;
-  /** Why a directory is refused, given what is wrong with its files. */
+  /** Message for a rejected directory, given the problems of its files. */
   readonly refused: (problems: readonly string[]) => string;
 }
 
-/** Where the records of a run come from. */
+/** An open registry. */
 export interface RunRegistry {
   readonly cache: RegistryCache;
-  /** What the records may refer to: the user's own files may use more than a registry that others write to. */
+  /** What records may reference: files of the user may use more than a registry that others write to. */
   readonly references: ReferencePolicy;
-  /** Where to report what this node sees; null: nowhere. */
+  /** Target of node reports; null: none. */
   readonly reports: ReportTarget | null;
-  /** Its requests for approvals, as a node of this id asks for them; null: it has none. */
+  /** Approvals, for a node with this id; null: none. */
   readonly approvals: ((nodeId: string) => NodeApprovals) | null;
-  /** Its tasks and people; null: it has none. */
+  /** Tasks and users; null: none. */
   readonly platform: SmsPlatform | null;
-  /** Reads a directory again: what changed is in force. Null: the records come from elsewhere. */
+  /** Reloads the directory; null: the records come from elsewhere. */
   readonly reload: (() => Promise<void>) | null;
   close(): Promise<void>;
 }
 
-/** Takes what is wrong with single records. */
+/** Receives problems of single records. */
 export interface RecordProblems {
   readonly file: (directory: string, problem: DirectoryProblem) => void;
   readonly record: (serverId: string, issue: RecordIssue) => void;
   readonly profile: (name: string, issue: RecordIssue) => void;
 }
 
-/** Who opens a registry, and what for. */
+/** Context of the caller. */
 export interface RegistryOpener {
   readonly words: RegistryWords;
   readonly say: (text: string) => void;
-  /** Whether the task names a profile: nobody else asks for them. */
+  /** Whether the task uses a profile; otherwise profiles are not loaded. */
   readonly profiles: boolean;
-  /** @default they are said one by one */
+  /** @default one message each */
   readonly problems?: RecordProblems | undefined;
   readonly waiting?: Waiting | undefined;
 }
@@ -127,7 +129,7 @@ export async function openRunRegistry(options: RegistryOptions, opener: Registry
     say(none);
   }
   const registry =
-    options.sms === undefined ? await openOwn(options, opener) : await openSmsRegistry(options.sms, options, opener);
+    options.sms === undefined ? await openOwn(options, opener) : await openRemoteRegistry(options.sms, options, opener);
   const { cache } = registry;
   cache.start();
   const limit = options.firstSnapshotMs ?? DEFAULT_FIRST_SNAPSHOT_MS;
@@ -156,7 +158,7 @@ export async function openRunRegistry(options: RegistryOptions, opener: Registry
   return registry;
 }
 
-/** Without its profile a task gets no tools, so that is worth as much as a registry that does not answer. */
+/** A task without its profile has no tools, so missing profiles are handled like an unreachable registry. */
 async function useSavedProfiles(
   registry: RunRegistry,
   required: boolean,
@@ -184,7 +186,7 @@ function problemsOf({ say, problems }: RegistryOpener): RecordProblems {
   return problems ?? { file, record: unusable('mcp'), profile: unusable('profile') };
 }
 
-/** Records of whoever runs the guest: their files, or what their program says. */
+/** Records of the user: a directory, or the `servers` option. */
 async function openOwn(options: RegistryOptions, opener: RegistryOpener): Promise<RunRegistry> {
   const { words } = opener;
   const store = createMemoryStore();
@@ -238,26 +240,6 @@ async function readDirectory<R extends StoreStamps>(
   throw new ConfigError(`${where}: ${words.refused(texts)}`);
 }
 
-async function openSmsRegistry(
-  { address: sms, token, tokenFile, ca }: SmsOptions,
-  { maxStalenessMs = null, allowEnv = [], allowFiles = [], keyVariables = [] }: RegistryOptions,
-  opener: RegistryOpener,
-): Promise<RunRegistry> {
-  const { words, say } = opener;
-  const { record, profile } = problemsOf(opener);
-  const opened = await openSms({
-    endpoint: { sms, token, tokenFile, ca },
-    words: { sms: words.sms, tokenFile: words.smsTokenFile, ca: words.smsCa },
-    maxStalenessMs,
-    onInvalidRecord: record,
-    onInvalidProfile: profile,
-    profiles: opener.profiles,
-    say,
-  });
-  const references = { mode: 'listed', names: allowEnv, paths: allowFiles, backendKeyNames: keyVariables } as const;
-  return { ...opened, references, reload: null };
-}
-
 function ageText(ms: number): string {
   const seconds = Math.round(ms / 1000);
   if (seconds < 120) return `${seconds} s`;
@@ -265,43 +247,24 @@ function ageText(ms: number): string {
   return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
 }
 
-export interface OpenSmsOptions {
-  readonly endpoint: RegistryEndpointOptions;
-  /** What messages call the fields of `endpoint`. */
-  readonly words: RegistryEndpointWords;
-  readonly maxStalenessMs: number | null;
-  readonly onInvalidRecord: OnInvalidRecord;
-  readonly onInvalidProfile: OnInvalidRecord;
-  /** Whether profiles are followed too. */
-  readonly profiles: boolean;
-  readonly say: (text: string) => void;
-}
-
-export interface OpenedSms {
-  readonly cache: RegistryCache;
-  readonly reports: ReportTarget;
-  readonly approvals: (nodeId: string) => NodeApprovals;
-  readonly platform: SmsPlatform;
-  close(): Promise<void>;
-}
-
-/** What a node needs of an SMS, and a single run does not. */
+/** Services of a remote registry that a node needs, and a single run does not. */
 export interface SmsPlatform {
-  /** As people write it. */
+  /** Address as configured. */
   readonly address: string;
   tasks(onInvalid: OnInvalidRecord): TaskPort;
   readonly identities: IdentityPort;
 }
 
-/** Follows the registry of an SMS, from where earlier runs of this user left off. */
-export async function openSms({
-  endpoint,
-  words,
-  maxStalenessMs,
-  profiles,
-  ...told
-}: OpenSmsOptions): Promise<OpenedSms> {
-  // gRPC is worth its loading time only to a run that uses it.
+/** Follows a remote registry, starting from the snapshot that earlier runs of this user saved. */
+export async function openRemoteRegistry(
+  { address: sms, token, tokenFile, ca }: SmsOptions,
+  { maxStalenessMs = null, allowEnv = [], allowFiles = [], keyVariables = [] }: RegistryOptions,
+  opener: RegistryOpener,
+): Promise<RunRegistry> {
+  const { say, profiles } = opener;
+  const { record: onInvalidRecord, profile: onInvalidProfile } = problemsOf(opener);
+  const words = { sms: opener.words.sms, tokenFile: opener.words.smsTokenFile, ca: opener.words.smsCa };
+  // gRPC is loaded only for runs that use it.
   const [
     { findRegistryForNode, unprintedWarning },
     { createRemoteSource },
@@ -315,11 +278,10 @@ export async function openSms({
     import('../registry-client/snapshot-file.ts'),
     import('../registry-client/keep-snapshot.ts'),
   ]);
-  const { others, ...first } = findRegistryForNode(endpoint, processEnvironment, words);
+  const { others, ...first } = findRegistryForNode({ sms, token, tokenFile, ca }, processEnvironment, words);
   const { address } = first;
   const warning = unprintedWarning(first, processEnvironment);
-  if (warning !== null) told.say(warning);
-  const { onInvalidRecord, onInvalidProfile } = told;
+  if (warning !== null) say(warning);
   const remote = ({ url, socket, token, ca }: RegistryEndpoint) =>
     createRemoteSource({ address: url, socket, token, ca, onInvalidRecord, onInvalidProfile });
   const source = failoverSource([remote(first), ...others.map(remote)]);
@@ -329,7 +291,7 @@ export async function openSms({
   const saved = path === null ? null : await readSnapshotFile(path, address, serverKind);
   const stopsPath = directory === null ? null : snapshotPath(directory, address, '-stops');
   const savedStops = stopsPath === null ? null : await readSnapshotFile(stopsPath, address, stopKind);
-  // Earlier versions saved servers alone: they knew of no stop. A file that cannot be read may have stops.
+  // Earlier versions saved no stops. An unreadable file may contain stops.
   const isEarlier = stopsPath !== null && !existsSync(stopsPath);
   const none =
     saved && isEarlier
@@ -351,23 +313,24 @@ export async function openSms({
   let before: RegistryStatus['state'] = 'starting';
   cache.onStatus((status) => {
     const text = statusText(status, before);
-    if (text !== null) told.say(text);
+    if (text !== null) say(text);
     before = status.state;
   });
   cache.onReplaced(({ revision, records }) =>
-    told.say(
+    say(
       `the registry was replaced (restored from a backup?): it is at revision ${revision} ` +
         `with ${records.size} servers, which apply from now on`,
     ),
   );
-  const onFailure = (error: unknown) =>
-    told.say(`cannot cache the registry snapshot for later runs: ${errorText(error)}`);
+  const onFailure = (error: unknown) => say(`cannot cache the registry snapshot for later runs: ${errorText(error)}`);
   const keep = <R extends StoreStamps>(of: KindCache<R> | null, at: string | null, promptly = false) =>
     of === null || at === null ? () => {} : keepSnapshot(of, { path: at, source: address, promptly, onFailure });
   // Stops are saved at once, not every few seconds: a node that is killed and restarts without the registry applies them.
   const stops = [keep(cache, path), keep(profileCache, profilesPath), keep(stopCache, stopsPath, true)];
   return {
     cache,
+    references: { mode: 'listed', names: allowEnv, paths: allowFiles, backendKeyNames: keyVariables },
+    reload: null,
     reports: source,
     approvals: (nodeId) => source.approvals(nodeId),
     platform: { address, tasks: (onInvalid) => source.tasks(onInvalid), identities: source.identities },

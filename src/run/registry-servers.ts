@@ -10,7 +10,7 @@ import type { Metrics } from '../server/telemetry/metrics.ts';
 import type { RunRegistry } from './open-registry.ts';
 import { reportNode } from './report-node.ts';
 
-/** A line about the servers of MCP, or about the registry that they come from. */
+/** Log entry about MCP servers or their registry. */
 export type McpLogEntry =
   | PoolLogEntry
   | {
@@ -20,7 +20,7 @@ export type McpLogEntry =
       readonly message: string;
     };
 
-/** What changes the picture that a registry has of this node. */
+/** Events after which the node reports its state to the registry. */
 const healthEvents: ReadonlySet<McpLogEntry['event']> = new Set([
   'connected',
   'connect_failed',
@@ -34,7 +34,7 @@ const healthEvents: ReadonlySet<McpLogEntry['event']> = new Set([
 export interface RegistryServersOptions {
   readonly egress?: EgressOptions | undefined;
   readonly stdio?: StdioPolicy | null | undefined;
-  /** Of servers that all tasks share. */
+  /** State of servers that all tasks share. */
   readonly stateDir?: string | undefined;
   readonly limits?: NonNullable<PoolOptions['limits']>;
   readonly log?: ((entry: McpLogEntry) => void) | undefined;
@@ -43,15 +43,15 @@ export interface RegistryServersOptions {
 }
 
 /**
- * The servers of a registry as this process uses them: one pool for all its tasks, which follows the registry and tells
- * it what it sees. Who shares which connection is the records' to say.
+ * Connections to the servers of a registry: one pool for all tasks of this process, which follows the registry and reports
+ * the state of the servers to it. The records decide which connections tasks share.
  */
 export class RegistryServers {
   readonly registry: RunRegistry;
   readonly #pool: OpenPool;
   readonly #report: () => void;
   readonly #release: () => Promise<void>;
-  /** How many hold a task open: revisions of it share its servers. */
+  /** Reference counts of tasks: their revisions share connections. */
   readonly #tasks = new Map<string, number>();
   readonly #beforeChange = new Set<(change: RegistryChange) => void>();
 
@@ -101,13 +101,13 @@ export class RegistryServers {
     });
   }
 
-  /** Told of each change before any call ends because of it: the trail has the cause before its effects. */
+  /** Notifies before the pool applies a change, so that the audit log has the cause before its effects. */
   onChange(listener: (change: RegistryChange) => void): () => void {
     this.#beforeChange.add(listener);
     return () => this.#beforeChange.delete(listener);
   }
 
-  /** The picture that the registry has of this node is another one now. */
+  /** Reports the state of the servers soon. */
   changed(): void {
     this.#report();
   }
@@ -127,7 +127,7 @@ export class RegistryServers {
     };
   }
 
-  /** Ends every server that was started. */
+  /** Closes all connections and ends all server processes. */
   close(): Promise<void> {
     return this.#release();
   }
@@ -135,6 +135,6 @@ export class RegistryServers {
 
 export interface TaskServers {
   forRun(run: string): PoolOfRun;
-  /** Ends what it shares with no other task. */
+  /** Closes the connections that no other task uses. */
   close(): Promise<void>;
 }

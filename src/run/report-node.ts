@@ -8,10 +8,10 @@ import { NodeReporter, type ProcessLoad } from '../registry-client/node-report.t
 import { type ToolListReport, toolListReport } from '../registry-client/tool-list-report.ts';
 import type { RunRegistry } from './open-registry.ts';
 
-/** Letters that a registry takes. */
+/** Maximum length of the host name in a node id. */
 const MAX_HOST_CHARS = 64;
 
-/** Tells the registry what this node sees of the servers, while it is open. Null: that registry is told nothing. */
+/** Reports the state of the servers to the registry until it is closed. Null: the registry takes no reports. */
 export function reportNode(
   { cache, reports }: RunRegistry,
   pool: McpPool,
@@ -53,7 +53,7 @@ export function reportNode(
         version,
         ...(cache.stops === null ? {} : confirmed(cache.stops.status())),
         load: meter.take(pool),
-        toolLists: listed.told,
+        toolLists: listed.reports,
       };
     },
   });
@@ -74,7 +74,7 @@ export function reportNode(
 
 const confirmed = ({ epoch, revision }: RegistryStatus) => ({ stopsEpoch: epoch ?? '', stopsRevision: revision ?? 0 });
 
-/** Which machine, and what on it. */
+/** Id of a node: host name and name. */
 export const nodeId = (id: string) =>
   `${hostname()
     .replaceAll(/[^A-Za-z0-9._-]/g, '-')
@@ -105,25 +105,25 @@ export class ProcessLoadMeter {
   }
 }
 
-/** Definitions that are hashed for one report: the host's thread has other things to do. The rest follows in the next. */
+/** Maximum of definitions hashed per report, because hashing blocks the host thread. The rest follows in the next report. */
 const MAX_HASHED = 2_000;
-/** Tools that one report tells of. */
-const MAX_TOLD = 10_000;
+/** Maximum of tools per report. */
+const MAX_REPORTED = 10_000;
 
-/** What the registry is told of the tools that servers listed: each list once, and again where the registry asks. */
+/** Selects the tool lists for a report: each list once, and again if the registry requests it. */
 export class ReportedTools {
   readonly #made = new WeakMap<ToolList, ToolListReport>();
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
 
-  /** Of these lists, those to be told now; `hashes` names the list of each server. */
+  /** The lists to report now; `hashes` identifies the current list of each server. */
   collect(lists: readonly ToolList[]): {
     readonly hashes: ReadonlyMap<string, string>;
-    readonly told: readonly ToolListReport[];
-    /** Not everything had a place. */
+    readonly reports: readonly ToolListReport[];
+    /** Some lists exceeded the limits of this report. */
     readonly hasMore: boolean;
   } {
     const hashes = new Map<string, string>();
-    const told = new Map<string, ToolListReport>();
+    const reports = new Map<string, ToolListReport>();
     let hasMore = false;
     let hashed = 0;
     let tools = 0;
@@ -135,21 +135,21 @@ export class ReportedTools {
       if (!this.#made.has(list)) hashed += list.tools.length;
       const report = this.#reportOf(list);
       hashes.set(list.serverId, report.hash);
-      if (this.#told.has(report.hash) || told.has(report.hash)) continue;
-      if (tools > 0 && tools + report.tools.length > MAX_TOLD) {
+      if (this.#reported.has(report.hash) || reports.has(report.hash)) continue;
+      if (tools > 0 && tools + report.tools.length > MAX_REPORTED) {
         hasMore = true;
         continue;
       }
       tools += report.tools.length;
-      told.set(report.hash, report);
+      reports.set(report.hash, report);
     }
-    return { hashes, told: [...told.values()], hasMore };
+    return { hashes, reports: [...reports.values()], hasMore };
   }
 
-  /** The registry has these now, and misses those. */
-  answered(told: readonly ToolListReport[], wanted: readonly string[]): void {
-    for (const { hash } of told) this.#told.add(hash);
-    for (const hash of wanted) this.#told.delete(hash);
+  /** The registry received `sent`, and requests `wanted`. */
+  answered(sent: readonly ToolListReport[], wanted: readonly string[]): void {
+    for (const { hash } of sent) this.#reported.add(hash);
+    for (const hash of wanted) this.#reported.delete(hash);
   }
 
   #reportOf(list: ToolList): ToolListReport {

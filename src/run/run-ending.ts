@@ -5,7 +5,7 @@ import type { RunReason, RunResult } from '../runtime/host/run-result.ts';
 import type { Limits } from '../runtime/port/limits.ts';
 import type { GuestReport, ReplayState } from '../runtime/port/port.ts';
 
-/** What a run comes to. */
+/** How a guest ended. */
 export type Ending = Pick<RunResult, 'reason' | 'exitCode' | 'message' | 'systemError' | 'problem' | 'stack'>;
 
 export function ended(reason: RunReason, message: string, systemError: string | null = null): Ending {
@@ -27,7 +27,7 @@ export function fromReport({ ending }: GuestReport): Ending {
   return ended('module', ending.message);
 }
 
-/** What a replay comes to whose guest did not end by itself. */
+/** Ending of a replay whose guest did not end by itself. */
 export function replayed(state: ReplayState, detail: string, end: EndRecord | null): Ending {
   if (state === 'diverged')
     return ended('diverged', `nondeterminism detected: the run diverged from its journal ${detail}`);
@@ -41,7 +41,7 @@ const fromEnd = ({ reason, exit, message }: EndRecord): Ending => ({
   message,
 });
 
-/** What a run that is to go on came to before, for good; null: it goes on. */
+/** Result of a run whose journal has a final end; null: the run can be resumed. */
 export function endedBefore(end: EndRecord | null | undefined, onNotice: (text: string) => void): RunResult | null {
   if (end == null || isResumable(end)) return null;
   onNotice('the run of this journal has already ended: nothing to resume');
@@ -57,5 +57,5 @@ export function endedBefore(end: EndRecord | null | undefined, onNotice: (text: 
   };
 }
 
-/** Of a guest that never spoke with a model. */
+/** Totals of a guest without chat. */
 export const noChat = (): RunResult['chat'] => ({ sends: 0, iterations: 0, toolCalls: 0, usage: {} });

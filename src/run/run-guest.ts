@@ -11,18 +11,18 @@ import { type CompiledJournal, type CompiledRunOptions, compileRunOptions, type 
 export type { RunReason, RunResult } from '../runtime/host/run-result.ts';
 
 /**
- * Runs one guest, from its bytes to its end: on a thread of its own, or among others on `threads`. Never throws for what
- * the guest does.
+ * Runs one guest, from its bytes to its end: on a dedicated thread, or with others on `threads`. Never throws for what the
+ * guest does.
  * @throws ConfigError, RangeError for options; whatever a callback for its output throws
  */
 export async function runGuest(given: RunOptions): Promise<RunResult> {
-  // While the guest runs this function holds as little as it can: thousands of them wait.
+  // Holds as little as possible while the guest runs: thousands of guests may wait.
   const guest = await begin(given);
   if (!(guest instanceof HostedGuest)) return guest;
   return guest.leave(await guest.ended);
 }
 
-/** Opens what the run needs and starts the guest; the result of a run that has ended before. */
+/** Opens what the run needs and starts the guest, or returns the result of a run that has already ended. */
 async function begin(given: RunOptions): Promise<HostedGuest | RunResult> {
   const asked = compileRunOptions(given);
   const full = asked.journal === null ? null : Promise.withResolvers<JournalError>();
@@ -31,7 +31,7 @@ async function begin(given: RunOptions): Promise<HostedGuest | RunResult> {
   try {
     return await start(asked, journal, opened === null ? asked : { ...asked, ...opened.begun }, full?.promise ?? null);
   } catch (error) {
-    // Nothing else closes the journal of a guest that did not start.
+    // Only the guest closes the journal, and it did not start.
     journal?.abandon();
     throw error;
   }
@@ -52,26 +52,26 @@ async function start(
   }
   // What an earlier version recorded was recorded on a thread of its own, and counts places as such a thread does.
   const threads = journal?.replayStart.wakesAtStart ? null : asked.threads;
-  const seating = threads === null ? null : (knownScheduler(threads) ?? (await openScheduler(threads)));
+  const scheduler = threads === null ? null : (knownScheduler(threads) ?? (await openScheduler(threads)));
   let guest: HostedGuest | null = null;
   const metrics = compiled.metrics && new RunMetrics(compiled, compiled.metrics, () => guest?.hostcalls() ?? {});
   const counted = metrics?.options ?? compiled;
-  // A replay does nothing that was not done before.
+  // A replay has no effects to trace.
   const tracing = journal?.isReplay ? null : counted.tracing;
   const trace = tracing && new (await import('./run-trace.ts')).RunTrace(counted, tracing, journal?.attempt ?? 1);
   const options = trace?.options ?? counted;
   const openWaits = options.waits === null || journal === null ? null : await waitsFor(options.waits);
-  guest = new HostedGuest({ options, journal, full, metrics, trace, seating, openWaits });
+  guest = new HostedGuest({ options, journal, full, metrics, trace, scheduler, openWaits });
   return guest;
 }
 
-/** Loaded only where there is one. */
+/** Loaded only for runs with a journal. */
 async function openJournal(options: CompiledRunOptions, journal: CompiledJournal, onFull: (why: JournalError) => void) {
   const { openGuestJournal } = await import('./guest-journal.ts');
   return openGuestJournal(options, journal, onFull);
 }
 
-/** Loaded only where a run may be given up while it waits. */
+/** Loaded only for runs that may be parked. */
 async function waitsFor(option: LongWaitsOption) {
   const { LongWaits } = await import('./long-waits.ts');
   return (run: WaitingRun) => new LongWaits(option, run);
@@ -81,7 +81,7 @@ let schedulerOf: ((threads: object) => GuestScheduler) | null = null;
 
 const knownScheduler = (threads: GuestThreads): GuestScheduler | null => schedulerOf?.(threads) ?? null;
 
-/** Loaded only where guests share threads, and once: to import takes longer than to start a guest. */
+/** Loaded only for shared threads, and once: the import takes longer than the start of a guest. */
 async function openScheduler(threads: GuestThreads): Promise<GuestScheduler> {
   ({ schedulerOf } = await import('../runtime/host/guest-threads.ts'));
   return schedulerOf(threads);

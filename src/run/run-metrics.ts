@@ -5,7 +5,7 @@ import type { CompiledRunOptions } from './run-options.ts';
 
 type Counts = Readonly<Record<string, number>>;
 
-/** Counts one run. Without metrics there is none of this: a run passes its options through untouched. */
+/** Metrics of one run: wraps backend and audit sink of its options. Not created without metrics. */
 export class RunMetrics {
   readonly #unsubscribe: () => void;
   readonly #guest;

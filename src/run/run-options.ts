@@ -33,6 +33,12 @@ import type { RegistryOptions, RegistryWords } from './open-registry.ts';
 import type { McpLogEntry } from './registry-servers.ts';
 import type { StreamListener } from './streams/stream-listener.ts';
 
+/*
+ * All options of the library's entry points: RunOptions (`runGuest`), TaskOptions (`runTask`, `openTask`), McpOptions
+ * (`openMcp`) and JournalOption. Unknown keys are errors, so that a typing error is not silently a default. RunOptions are
+ * compiled once into a frozen object with all defaults; nothing else reads defaults.
+ */
+
 export interface RunOptions {
   /** The file of the module, its bytes, or a promise of them: the guest's thread starts meanwhile. */
   readonly wasm: string | Uint8Array | Promise<Uint8Array>;
@@ -55,28 +61,28 @@ export interface RunOptions {
   readonly output?: OutputOption | undefined;
   /** Opened when the guest first reads; null: an empty input. @default empty */
   readonly stdin?: (() => Readable | null) | undefined;
-  /** Where clients of the guest's user streams come from. @default none: guests are told ENOTCONN */
+  /** Source of clients of the guest's user streams. @default none: calls fail with ENOTCONN */
   readonly streams?: StreamListener | null | undefined;
   /** Whether debug and trace lines of the guest are written. @default false */
   readonly verbose?: boolean | undefined;
-  /** Whether imports that this host does not have link, to ENOSYS. @default false */
+  /** Whether unknown imports are linked to a stub that returns ENOSYS. @default false */
   readonly allowUnknownImports?: boolean | undefined;
-  /** The directory where compiled components are kept, this user's alone; null: they are compiled on every run. @default null */
+  /** Directory for compiled components, accessible to this user only; null: compile on every run. @default null */
   readonly componentCache?: string | null | undefined;
-  /** Ends the guest. @default never */
+  /** Stops the guest when aborted. @default never */
   readonly signal?: AbortSignal | undefined;
-  /** The name of this run in events and in the audit trail. @default a random one */
+  /** Id of this run in events and in the audit log. @default a random one */
   readonly run?: string | undefined;
-  /** MCP as the task has it: what `openMcp` opened. @default none */
+  /** MCP of the task, from `openMcp`. @default none */
   readonly mcp?: RunMcp | null | undefined;
   /**
-   * Decides about calls of tools that need an approval; `sms`: the people of the registry that `mcp` follows.
-   * @default nobody: they are denied
+   * Decides about tool calls that need an approval; `sms`: the users of the registry that `mcp` follows.
+   * @default none: the calls are denied
    */
   readonly approve?: ApprovalDecider | 'sms' | null | undefined;
-  /** Answers what servers ask during calls of their tools (`client_features`). @default nobody: they are told no */
+  /** Answers elicitation requests of servers during tool calls (`client_features`). @default none: they are declined */
   readonly elicit?: ElicitationDecider | null | undefined;
-  /** Who that is, in the audit trail. @default 'program' */
+  /** Name of the approver in the audit log. @default 'program' */
   readonly decidedBy?: string | undefined;
   /** User who submitted the run: the registry does not let that user approve its calls. @default unknown */
   readonly submittedBy?: string | null | undefined;
@@ -91,30 +97,30 @@ export interface RunOptions {
   /** Takes every request to the model and its answer or error, a line of JSON each, without known secrets. @default none */
   readonly trace?: ((line: string) => void) | null | undefined;
   /**
-   * Told what the model says and which tools it calls, while it happens and in this order, by the name of the session. It
-   * asks the model for a stream, whether or not the guest does. @default nobody
+   * Receives model output and tool calls live and in order, with the name of the session. Requests a stream from the model,
+   * whether or not the guest does. @default none
    */
   readonly onModelEvent?: ((event: ModelEvent, session: string) => void) | null | undefined;
   /**
-   * Records what the run does and is told, so that it can be resumed or replayed: `{ file, mode, sync }`. @default none
+   * Records the run, so that it can be resumed or replayed: `{ file, mode, sync }`. @default none
    */
   readonly journal?: JournalOption | null | undefined;
   /**
-   * Gives the guest up while it waits for long, with the reason `parked`: it goes on from its journal, which it needs to
-   * have. @default none: it is held
+   * Ends the guest with the reason `parked` during a long wait; the run resumes from its journal, which is required.
+   * @default none: the guest stays in memory
    */
   readonly waits?: LongWaitsOption | null | undefined;
   /** Called with all MCP servers whose tools the run lacks, after each new one. @default a notice for each */
   readonly onDegraded?: ((degraded: readonly RunDegradation[]) => void | Promise<void>) | null | undefined;
-  /** Called with the MCP servers that the run waits for, as text; null: it waits for none any more. @default none */
+  /** Called with the MCP servers that the run waits for, as text; null: the wait is over. @default none */
   readonly onServerWait?: ((text: string | null) => void) | null | undefined;
-  /** What the guest's clocks and dice give first, before they go on from there. @default what the system gives */
+  /** Recorded values of clocks and entropy that the guest receives first. @default live values */
   readonly chance?: RecordedValues | null | undefined;
-  /** Threads that the guest shares with others, if its module can be shared. @default none: it gets one of its own */
+  /** Threads that the guest shares with others, if its module supports it. @default none: a dedicated thread */
   readonly threads?: GuestThreads | null | undefined;
-  /** Whose guest it is: guests of two namespaces share no thread. @default 'default' */
+  /** Namespace of the guest: guests of different namespaces share no thread. @default 'default' */
   readonly namespace?: string | undefined;
-  /** Something the person who runs the guest should know, once per text. @default nobody is told */
+  /** Receives messages for the user who runs the guest, once per text. @default none */
   readonly onNotice?: ((text: string) => void) | undefined;
 }
 
@@ -124,7 +130,7 @@ export type CompiledRunOptions = Given<
   Omit<RunOptions, 'wasm' | 'backend' | 'limits' | 'output' | 'journal' | 'signal'>
 > & {
   readonly journal: CompiledJournal | null;
-  /** Null: nothing ends it. */
+  /** Null: never aborted. */
   readonly signal: AbortSignal | null;
   readonly wasm: Uint8Array | Promise<Uint8Array>;
   readonly backend: FindBackend;
@@ -132,7 +138,7 @@ export type CompiledRunOptions = Given<
   readonly output: Readonly<Record<StandardStream, OutputTarget>>;
 };
 
-/** @throws ConfigError for an option that is not known or cannot be used, RangeError for a limit */
+/** @throws ConfigError for an unknown or invalid option, RangeError for a limit */
 export function compileRunOptions(options: RunOptions): CompiledRunOptions {
   const onNotice = options.onNotice ?? (() => {});
   const run = options.run ?? newRunId();
@@ -181,46 +187,49 @@ function traced(find: FindBackend, run: string, write: (line: string) => void): 
 }
 
 export interface TaskOptions extends Omit<RunOptions, 'backend' | 'mcp' | 'audit'> {
-  /** The task's config: a file, or what it would hold. @default a task without any */
+  /** The task's config: a file, or its content. @default an empty config */
   readonly task?: string | TaskInput | undefined;
   /** The host's config file. @default $SPEAR_CONFIG, else this user's own if there is one, else OPENAI_* variables */
   readonly config?: string | undefined;
   /** The model: a backend of the host's config by its name, or one of the program's own. @default the task's, else the config's */
   readonly backend?: string | BackendOption | undefined;
-  /** What follows the name of the module and the task's own arguments. @default nothing */
+  /** Arguments after the module name and the arguments of the task's config. @default none */
   readonly args?: readonly string[] | undefined;
-  /** Added to the task's own. @default nothing */
+  /** Added to the environment of the task's config. @default none */
   readonly env?: Readonly<Record<string, string>> | undefined;
-  /** They win over the task's own. @default see limitSpecs */
+  /** Override the limits of the task's config. @default see limitSpecs */
   readonly limits?: RunOptions['limits'];
-  /** Where compiled components are kept; null: nowhere. @default this user's own cache, as the commands have it */
+  /** Directory for compiled components; null: none. @default the cache directory of this user */
   readonly componentCache?: string | null | undefined;
-  /** Where the records of MCP servers come from; what it leaves out of the rest is as the host's config says. @default no registry */
+  /** Source of MCP server records; other fields default to the host's config. @default no registry */
   readonly mcp?: McpNodeOptions | undefined;
   /** Called when a wait begins; the returned function is called when the wait is over. @default none */
   readonly waiting?: Waiting | undefined;
-  /** The trail, or a log that gives one. @default what [audit] of the host's config says */
+  /** The audit log. @default [audit] of the host's config */
   readonly audit?: AuditSink | AuditLog | undefined;
 }
 
-/** What one run of an open task may have of its own. */
-export type TaskRunOptions = Pick<
-  TaskOptions,
-  | 'args'
-  | 'env'
-  | 'output'
-  | 'stdin'
-  | 'streams'
-  | 'signal'
-  | 'run'
-  | 'approve'
-  | 'elicit'
-  | 'decidedBy'
-  | 'audit'
-  | 'events'
-  | 'onModelEvent'
-  | 'journal'
->;
+const taskRunOptionNames = [
+  ...([
+    'args',
+    'env',
+    'output',
+    'stdin',
+    'streams',
+    'signal',
+    'run',
+    'approve',
+    'elicit',
+    'decidedBy',
+    'audit',
+  ] as const),
+  ...(['events', 'onModelEvent', 'journal'] as const),
+] as const;
+
+/** Options of one run of an open task. */
+export type TaskRunOptions = Pick<TaskOptions, (typeof taskRunOptionNames)[number]>;
+
+export const taskRunOptionKeys = Object.fromEntries(taskRunOptionNames.map((name) => [name, true]));
 
 export const taskOptionKeys: OptionKeys<TaskOptions> = {
   wasm: true,
@@ -260,64 +269,40 @@ export const taskOptionKeys: OptionKeys<TaskOptions> = {
   onNotice: true,
 };
 
-export const taskRunOptionKeys: OptionKeys<TaskRunOptions> = {
-  args: true,
-  env: true,
-  output: true,
-  stdin: true,
-  streams: true,
-  signal: true,
-  run: true,
-  approve: true,
-  elicit: true,
-  decidedBy: true,
-  audit: true,
-  events: true,
-  onModelEvent: true,
-  journal: true,
-};
-
 export const journalModes = ['record', 'resume', 'replay'] as const;
 export type JournalMode = (typeof journalModes)[number];
 
 export interface JournalOption {
   readonly file: string;
   /**
-   * `record`: a new file. `resume`: the run that it has goes on where it was; args, env and limits are those it began
-   * with. `replay`: the run is lived through again, without any model, tool or input. @default 'record'
+   * `record`: a new file. `resume`: continues the recorded run, with its original args, env and limits. `replay`: runs the
+   * guest against the recorded history, without any model, tool or input. @default 'record'
    */
   readonly mode?: JournalMode | undefined;
-  /** `write`: what precedes an effect survives the end of this process; `disk`: that of the machine. @default 'write' */
+  /** What precedes an effect survives a crash of the process (`write`) or of the machine (`disk`). @default 'write' */
   readonly sync?: JournalSync | undefined;
   /**
-   * Encrypts what the journal holds, or opens it: a secret text of at least 16 characters. With a key, a journal that
-   * was begun without one is not resumed. @default none; with runTask that of [journal] of the host's config
+   * Encrypts and decrypts the journal: a secret of at least 16 characters. With a key, a journal that was recorded without
+   * one is not resumed. @default none; with runTask that of [journal] of the host's config
    */
   readonly key?: string | null | undefined;
-  /** Where the module is, for whoever resumes or replays. @default `wasm`, where that is a path */
+  /** Path of the module, recorded for resume and replay. @default `wasm`, if it is a path */
   readonly module?: string | null | undefined;
-  /** Kept in the journal for whoever resumes. @default nothing */
+  /** Recorded in the journal for resume. @default none */
   readonly command?: JsonObject | null | undefined;
   /**
-   * The run comes from a backup, and may have continued after the backup was made: the outcome of a call that the journal
-   * does not have is unknown. @default false
+   * The run was restored from a backup, and may have continued after the backup was made: the outcome of calls that are
+   * missing in the journal is unknown. @default false
    */
   readonly restored?: boolean | undefined;
-  /** Where it is kept instead of a file; `file` is then what errors call it. @default none */
+  /** Storage other than a file; errors then use `file` as its name. @default none */
   readonly place?: JournalStorage | null | undefined;
 }
 
 export type CompiledJournal = { readonly [Key in keyof JournalOption]-?: Exclude<JournalOption[Key], undefined> };
 
-const keys = {
-  file: true,
-  mode: true,
-  sync: true,
-  key: true,
-  module: true,
-  command: true,
-  restored: true,
-  place: true,
+const journalKeys: OptionKeys<JournalOption> = {
+  ...{ file: true, mode: true, sync: true, key: true, module: true, command: true, restored: true, place: true },
 };
 
 /** @throws ConfigError */
@@ -329,7 +314,7 @@ export function compileJournal({
   readonly wasm: unknown;
 }): CompiledJournal | null {
   if (journal === undefined || journal === null) return null;
-  refuseUnknownKeys('journal', journal, keys);
+  refuseUnknownKeys('journal', journal, journalKeys);
   const {
     file,
     mode = 'record',
@@ -346,30 +331,22 @@ export function compileJournal({
   if (key !== null && (typeof key !== 'string' || key.length < MIN_KEY_CHARS)) {
     throw new ConfigError(`journal.key: expected a string of at least ${MIN_KEY_CHARS} characters`);
   }
-  return Object.freeze({
-    file,
-    mode,
-    sync,
-    key,
-    module: module === null ? null : resolve(module),
-    command,
-    restored,
-    place,
-  });
+  const path = module === null ? null : resolve(module);
+  return Object.freeze({ file, mode, sync, key, module: path, command, restored, place });
 }
 
-/** What the options of a task are called by whoever gives them; for messages. */
+/** Names of the task options in the caller's terms (flags, fields), for messages. */
 export interface TaskWords extends RegistryWords {
   readonly backend: string;
-  /** What names the rules of the node, where the config file does not. */
+  /** Option with the approval rules of the node, if the config file has none. */
   readonly approvalRules: string;
-  /** What a process is called where its traces and metrics go. */
+  /** Service name in traces and metrics. */
   readonly service: string;
-  /** What to do about a model that is none. */
+  /** Advice if no model is configured. */
   readonly stubUsed: string;
 }
 
-/** The names that a program uses. */
+/** Names for callers of the library. */
 export const libraryWords: TaskWords = {
   servers: 'servers',
   directory: 'directory',
@@ -384,7 +361,7 @@ export const libraryWords: TaskWords = {
   stubUsed: 'no model is configured: a stub answers; set "backend" to use a model',
 };
 
-/** What the host's config says of MCP, as options. */
+/** The MCP options of the host's config. */
 export function nodeOptions({ mcp, egress, keyVariables }: CompiledHostConfig): McpNodeOptions {
   const { allowHosts, allowAddresses } = egress;
   return {
@@ -399,7 +376,7 @@ export function nodeOptions({ mcp, egress, keyVariables }: CompiledHostConfig): 
   };
 }
 
-/** A name for a run in events and the trail. Not a secret, so `node:crypto` is not loaded for it. */
+/** Creates a run id. Not a secret, so `node:crypto` is not loaded. */
 export function newRunId(): string {
   const part = () =>
     Math.floor(Math.random() * 2 ** 32)
@@ -408,28 +385,28 @@ export function newRunId(): string {
   return `run-${Date.now().toString(36)}-${part()}${part()}`;
 }
 
-/** What this node lets MCP use, and who is told of it. */
+/** MCP options of a node. */
 export interface McpNodeOptions extends RegistryOptions {
-  /** Where HTTP servers may be. @default any public address; this machine too, unless the records come from an SMS */
+  /** Allowed addresses of HTTP servers. @default any public address; this machine too, unless the records come from a registry */
   readonly egress?: EgressOptions | undefined;
-  /** What becomes of stdio servers: run as their records say, never without a sandbox, or not at all. @default 'sandboxed' for records of an SMS, else 'allow' */
+  /** Whether stdio servers may run: as in their records, only in a sandbox, or never. @default 'sandboxed' for records of a registry, else 'allow' */
   readonly stdio?: StdioPolicy | null | undefined;
-  /** The node's rules about calls of tools, in the form of the config file; they come before the task's. @default none */
+  /** Approval rules of the node, in the form of the config file; they precede the task's. @default none */
   readonly approvalRules?: readonly JsonObject[] | undefined;
-  /** Where homes of stdio servers live on between runs. @default this user's own, as the commands have it */
+  /** Directory for the persistent homes of stdio servers. @default the state directory of this user */
   readonly stateDir?: string | undefined;
   /** Receives events of connections. @default none */
   readonly log?: ((entry: McpLogEntry) => void) | undefined;
 }
 
 export interface McpOptions extends McpNodeOptions {
-  /** The task's config, whose `mcp.*` keys say what its guests get: a file, or what it would hold. */
+  /** The task's config with its `mcp.*` keys: a file, or its content. */
   readonly task: string | TaskInput;
   /** Instruments that count connections: `createMetrics(meterProvider)`. @default none */
   readonly metrics?: Metrics | null | undefined;
-  /** Told when a server or a registry is waited for. @default nobody is */
+  /** Called when a wait for a server or a registry begins. @default none */
   readonly waiting?: Waiting | undefined;
-  /** Something that somebody should know: a record that is left out, a registry that is away. @default nobody is told */
+  /** Receives messages for the user: an invalid record, an unreachable registry. @default none */
   readonly onNotice?: ((text: string) => void) | undefined;
 }
 

@@ -32,35 +32,32 @@ import {
 } from './run-options.ts';
 import type { TaskTelemetry } from './task-telemetry.ts';
 
-/** What a run would have, found out without one. */
+/** Result of a check: what a run would use. */
 export interface TaskCheck {
-  /** What the module is, for a person. */
+  /** Description of the module. */
   readonly module: string;
   readonly moduleBytes: number;
   /** The name of the default backend. */
   readonly backend: string;
   readonly limits: Limits;
-  /** MCP servers that a session gets which asks for nothing else, and why it does not get the others. */
+  /** MCP servers of a default session, and why the others are excluded. */
   readonly servers: readonly string[];
   readonly exclusions: readonly Exclusion[];
 }
 
 /**
- * Runs a task as `spear-run` does: the module with its task's config, on a host as its config has it.
- * @throws ConfigError, RangeError, BackendError, McpConnectionError for what it is given; never for what the guest does
+ * Runs a task as `spear-run` does: the module with the task's config, on a host with the host's config.
+ * @throws ConfigError, RangeError, BackendError, McpConnectionError for invalid options; never for what the guest does
  */
 export async function runTask(options: TaskOptions): Promise<RunResult> {
   await using task = await openTask(options);
   return await task.run();
 }
 
-/**
- * Opens everything that runs of a task share; {@link OpenTask.run} runs it, {@link OpenTask.check} only looks.
- * `await using` closes it.
- */
+/** Opens what the runs of a task share, for {@link OpenTask.run} and {@link OpenTask.check}. `await using` closes it. */
 export async function openTask(options: TaskOptions, words: TaskWords = libraryWords): Promise<OpenTask> {
   refuseUnknownKeys('runTask', options, taskOptionKeys);
-  // Read while the rest is being set up.
+  // Read concurrently with the setup.
   const wasm = typeof options.wasm === 'string' ? readModule(options.wasm) : options.wasm;
   const task = await loadTaskConfig(options.task);
   const limits = compileLimits({ ...task.limits, ...options.limits });
@@ -82,7 +79,7 @@ export async function openTask(options: TaskOptions, words: TaskWords = libraryW
 
 interface Opened {
   readonly wasm: Uint8Array | Promise<Uint8Array>;
-  /** The name of the first run. */
+  /** Id of the first run. */
   readonly id: string;
   readonly task: TaskConfig;
   readonly limits: Limits;
@@ -97,7 +94,7 @@ interface OpenModels {
   close(): Promise<void>;
 }
 
-/** Those of the host's config, unless the program brings its own: that is the program's to close. */
+/** Models of the host's config, unless the caller passes a backend, which the caller closes. */
 function openModels(
   { backend, onNotice, waiting }: TaskOptions,
   host: CompiledHostConfig,
@@ -111,13 +108,13 @@ function openModels(
   return { find: (name) => backends.get(name), close: () => backends.close() };
 }
 
-/** Loaded only where somebody collects traces or metrics. */
+/** Loaded only if traces or metrics are exported. */
 async function openTelemetryOf({ metrics, onNotice }: TaskOptions, config: CompiledTelemetry, words: TaskWords) {
   const { TaskTelemetry } = await import('./task-telemetry.ts');
   return new TaskTelemetry(config, words.service, metrics ?? null, onNotice ?? (() => {}));
 }
 
-/** Loaded only for a task that speaks of MCP: the libraries behind it cost more than a small guest's whole run. */
+/** Loaded only for a task with MCP keys: loading the libraries takes longer than the whole run of a small guest. */
 async function openMcpOf(
   { mcp = {}, metrics, waiting, onNotice = () => {} }: TaskOptions,
   task: TaskConfig,
@@ -137,13 +134,16 @@ async function openMcpOf(
   return opened;
 }
 
-/** A task whose config, host and MCP are open. Its runs may be several. */
+/**
+ * A task with its config, host, models, MCP and telemetry open. Runs may be concurrent; the first one has the id given in
+ * the options. `close` ends the servers and the audit log that were opened here, not what the caller passed in.
+ */
 export class OpenTask implements AsyncDisposable {
-  /** The task's name in its config. */
+  /** Name in the task's config. */
   readonly name: string | null;
   readonly mcp: OpenMcp | null;
   readonly limits: Limits;
-  /** Of the host's config: its file, if there is one, and what it says of the trail. */
+  /** File and audit settings of the host's config. */
   readonly host: Pick<CompiledHostConfig, 'file' | 'audit'>;
   readonly #options: TaskOptions;
   readonly #opened: Opened;
@@ -166,7 +166,7 @@ export class OpenTask implements AsyncDisposable {
   }
 
   /**
-   * Loads what a run would load, and runs nothing.
+   * Loads what a run would load, without running the guest.
    * @throws ModuleError, BackendError
    */
   async check(): Promise<TaskCheck> {
@@ -186,7 +186,7 @@ export class OpenTask implements AsyncDisposable {
     };
   }
 
-  /** Runs the guest; `more` wins over what the task was opened with. Never throws for what the guest does. */
+  /** Runs the guest; `more` overrides the options of the task. Never throws for what the guest does. */
   async run(more: TaskRunOptions = {}): Promise<RunResult> {
     refuseUnknownKeys('run', more, taskRunOptionKeys);
     const { task: _task, config: _config, waiting: _waiting, ...options } = { ...this.#options, ...more };
@@ -206,11 +206,11 @@ export class OpenTask implements AsyncDisposable {
       backend: this.#models(options.journal),
       componentCache: this.#componentCache,
       mcp: this.mcp,
-      audit: await this.#trail(options.audit),
+      audit: await this.#openAudit(options.audit),
     });
   }
 
-  /** Ends every server that was started, and the trail that was opened here. */
+  /** Ends all servers, and closes the audit log that was opened here. */
   close(): Promise<void> {
     this.#closing ??= this.#end();
     return this.#closing;
@@ -224,7 +224,7 @@ export class OpenTask implements AsyncDisposable {
     return [moduleName(this.#options.wasm), ...this.#opened.task.args, ...more];
   }
 
-  /** A resumed run continues a script where its journal ends. Nodes share a script between runs, and do not. */
+  /** A resumed run continues a scripted backend where its journal ends. Nodes share a script between runs, and do not. */
   #models(journal: JournalOption | null | undefined): FindBackend {
     const { models } = this.#opened;
     if (journal?.mode !== 'resume') return models.find;
@@ -247,7 +247,7 @@ export class OpenTask implements AsyncDisposable {
     return key === undefined ? (this.#opened.host.journal.key?.().reveal() ?? null) : key;
   }
 
-  async #trail(given: TaskOptions['audit']): Promise<AuditSink> {
+  async #openAudit(given: TaskOptions['audit']): Promise<AuditSink> {
     if (given !== undefined) return 'forTask' in given ? given.forTask(this.name) : given;
     const { file: path, onFailure: failureMode, key: readKey, ...config } = this.host.audit;
     if (path === null) return noAudit;

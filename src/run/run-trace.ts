@@ -13,7 +13,11 @@ import { type Attributes, nowMs, type RunTracing, type Span, type Tracer } from 
 import { newSpanId, type SpanContext, traceOfRun, traceparentOf } from '../server/telemetry/trace-context.ts';
 import type { CompiledRunOptions } from './run-options.ts';
 
-/** The spans of one run. Without tracing there is none of this: a run passes its options through untouched. */
+/**
+ * Spans of one run: the attempt, its model calls, its tool calls and what those wait for. Wraps backend and audit sink of
+ * the run's options; tool call spans are derived from audit events. Not created without tracing. Spans contain names,
+ * sizes and outcomes, never content.
+ */
 export class RunTrace {
   readonly options: CompiledRunOptions;
   readonly calls: CallTrace;
@@ -45,7 +49,7 @@ export class RunTrace {
     this.calls = calls;
     const backend = async (wanted: string | undefined): Promise<ChatBackend> =>
       tracedBackend(await options.backend(wanted), { tracer, parent: context, run });
-    this.options = Object.freeze({ ...options, backend, audit: tracedTrail(options.audit, calls, context.traceId) });
+    this.options = Object.freeze({ ...options, backend, audit: tracedAudit(options.audit, calls, context.traceId) });
   }
 
   ended({ reason, exitCode }: Pick<RunResult, 'reason' | 'exitCode'>): void {
@@ -60,22 +64,22 @@ export const agentAttributes = (agent: string): Attributes => ({
   'gen_ai.agent.name': agent,
 });
 
-/** Attempts of a run that nothing is above of are in one trace, each with a span of its own. */
+/** Attempts of a run without parent are separate root spans in one trace. */
 function newTrace(tracer: Tracer, run: string): SpanContext {
   const { traceId } = traceOfRun(run);
   return { traceId, spanId: newSpanId(), isSampled: tracer.samples(traceId, null) };
 }
 
-/** The same trail, whose lines say which trace they belong to. */
-function tracedTrail(audit: AuditSink, calls: CallSpans, trace_id: string): AuditSink {
+/** Adds the trace id to audit events, and feeds them to the spans. */
+function tracedAudit(audit: AuditSink, calls: CallSpans, trace_id: string): AuditSink {
   const traced = <Event extends AuditEvent>(event: Event): Event => ({ ...event, trace_id });
   return {
     write: (instance, event) => {
-      calls.told(event);
+      calls.observe(event);
       audit.write(instance, traced(event));
     },
     writeRefused: (instance, started, finished) => {
-      calls.told(finished);
+      calls.observe(finished);
       writeRefused(audit, instance, traced(started), traced(finished));
     },
     ...(audit.written ? { written: audit.written } : {}),
@@ -85,12 +89,12 @@ function tracedTrail(audit: AuditSink, calls: CallSpans, trace_id: string): Audi
 }
 
 type Kind = 'tool' | 'resource' | 'prompt';
-type Asked = Extract<AuditEvent, { event: 'approval.asked' | 'elicitation.asked' }>;
-type Answered = Extract<AuditEvent, { event: 'approval.decided' | 'elicitation.answered' }>;
+type QuestionEvent = Extract<AuditEvent, { event: 'approval.asked' | 'elicitation.asked' }>;
+type AnswerEvent = Extract<AuditEvent, { event: 'approval.decided' | 'elicitation.answered' }>;
 
-/** What a call was waiting for is a span of its own from here on. */
+/** A shorter wait for a server has no span. */
 const SHORTEST_WAIT_MS = 1;
-/** Calls of a run that are under way, far more than its limits let it have. What is beyond is not followed. */
+/** Maximum of tracked calls, far above the limits of a run. Further calls have no wait spans. */
 const MAX_OPEN = 4_096;
 
 const methods: Readonly<Record<Kind, string>> = {
@@ -102,17 +106,17 @@ const methods: Readonly<Record<Kind, string>> = {
 interface OpenCall {
   readonly span: Span;
   readonly serverId: string | null;
-  /** Since when nothing but a place at its server is in the way of it; null: it was sent. */
+  /** Start of the wait for a free slot of the server; null: the call was sent. */
   waitsSinceMs: number | null;
-  /** Somebody is asked because of it. */
+  /** Span of a pending approval or elicitation. */
   question: Span | null;
 }
 
-/** The spans of a run's tool calls and of what they wait for, made of what its trail is told. */
+/** Spans of the tool calls of a run and their waits, derived from its audit events. */
 export class CallSpans implements CallTrace {
   readonly #tracer: Tracer;
   readonly #parent: SpanContext;
-  /** By session and call; models may give two calls one id, so the last one counts. */
+  /** By session and call id. Models may reuse an id; the last call counts. */
   readonly #open = new Map<string, OpenCall[]>();
   #count = 0;
 
@@ -127,7 +131,7 @@ export class CallSpans implements CallTrace {
     return traceparentOf(span.context);
   }
 
-  told(event: AuditEvent): void {
+  observe(event: AuditEvent): void {
     switch (event.event) {
       case 'tool_call.started':
         this.#started(event);
@@ -165,7 +169,7 @@ export class CallSpans implements CallTrace {
   #finished(event: CallFinished): void {
     const call = this.#take(event);
     const { kind = 'tool', server_id: serverId, request_id: callId } = event;
-    // Nobody vouches for a name that belongs to no server and to no tool of the guest.
+    // An unknown tool name comes from the model only, and is untrusted.
     const tool = serverId === null && event.source === 'mcp' && event.status === 'denied' ? null : event.tool_name;
     const startMs = nowMs() - event.duration_ms;
     const span = call?.span ?? this.#begin(kind, { serverId, tool, callId }, startMs);
@@ -174,7 +178,7 @@ export class CallSpans implements CallTrace {
     span.end(event.status === 'ok' ? null : (event.reason ?? event.status));
   }
 
-  #asked(event: Asked): void {
+  #asked(event: QuestionEvent): void {
     const call = this.#last(event);
     const isApproval = event.event === 'approval.asked';
     const attributes: Attributes = {
@@ -183,12 +187,12 @@ export class CallSpans implements CallTrace {
     };
     const name = isApproval ? 'approval' : 'elicitation';
     const span = this.#tracer.begin({ name, parent: call?.span.context ?? this.#parent, attributes });
-    if (call === undefined) return; // nothing says later which question was answered
+    if (call === undefined) return; // the answer could not be matched
     call.question?.end('cancelled');
     call.question = span;
   }
 
-  #answered(event: Answered): void {
+  #answered(event: AnswerEvent): void {
     const call = this.#last(event);
     if (call?.question == null) return;
     const isApproval = event.event === 'approval.decided';
@@ -206,7 +210,7 @@ export class CallSpans implements CallTrace {
   ): Span {
     const isTool = kind === 'tool';
     const method = methods[kind];
-    const named = tool !== null && kind !== 'resource'; // the address of a resource may say anything
+    const named = tool !== null && kind !== 'resource'; // the URI of a resource may contain anything
     const what = isTool ? 'execute_tool' : method;
     return this.#tracer.begin({
       name: named ? `${what} ${tool}` : what,
@@ -230,11 +234,11 @@ export class CallSpans implements CallTrace {
     else calls.push(call);
   }
 
-  #last({ session_id: session, request_id: call }: Called): OpenCall | undefined {
+  #last({ session_id: session, request_id: call }: CallKey): OpenCall | undefined {
     return this.#open.get(keyOf(session, call))?.at(-1);
   }
 
-  #take({ session_id: session, request_id: call }: Called): OpenCall | undefined {
+  #take({ session_id: session, request_id: call }: CallKey): OpenCall | undefined {
     const key = keyOf(session, call);
     const calls = this.#open.get(key);
     const taken = calls?.pop();
@@ -244,21 +248,21 @@ export class CallSpans implements CallTrace {
   }
 }
 
-type Called = Pick<CallFinished, 'session_id' | 'request_id'>;
+type CallKey = Pick<CallFinished, 'session_id' | 'request_id'>;
 
 const keyOf = (session: string | null, call: string): string => `${session}\0${call}`;
 
-/** All backends speak as OpenAI's chat completions do, whoever answers: that is what readers of the spans go by. */
+/** All backends use the format of OpenAI's chat completions, which readers of spans expect under this name. */
 const PROVIDER = 'openai';
 
 export interface ModelSpans {
   readonly tracer: Tracer;
   readonly parent: SpanContext;
-  /** Of what the conversations are parts. */
+  /** Id of the run, for conversation ids. */
   readonly run: string;
 }
 
-/** The same backend; every turn is a span, and the provider is told which. Nothing that was said is in it. */
+/** Adds a span to every request, and passes its context to the provider. Spans contain no messages. */
 export function tracedBackend(backend: ChatBackend, { tracer, parent, run }: ModelSpans): ChatBackend {
   return {
     name: backend.name,

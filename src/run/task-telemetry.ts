@@ -7,7 +7,7 @@ import { parseTraceparent } from '../server/telemetry/trace-context.ts';
 
 /** Traces and metrics of the runs of one task. */
 export class TaskTelemetry {
-  /** The caller's own, or those that are made here to be sent; null: nobody wants any. */
+  /** The caller's metrics, or those created for export; null: none. */
   readonly metrics: Metrics | null;
   readonly #config: CompiledTelemetry;
   readonly #telemetry: Telemetry;
@@ -23,7 +23,7 @@ export class TaskTelemetry {
     this.metrics = this.#meters === null ? given : createMetrics(this.#meters.provider, this.#meters.collect);
   }
 
-  /** Of the next run. What is only looked at is not sent. */
+  /** Tracing of the next run. Starts the export of metrics, which a mere check does not need. */
   tracing(agent: string | null): RunTracing | null {
     if (!this.#isPushing && this.metrics?.collect) this.#telemetry.pushMetrics(this.metrics.collect);
     this.#isPushing = true;

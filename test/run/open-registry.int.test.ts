@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { flagWords } from '../../src/cli/run/registry-flags.ts';
 import { readSnapshotFile, snapshotPath } from '../../src/registry-client/snapshot-file.ts';
-import { type OpenedSms, openSms } from '../../src/run/open-registry.ts';
+import { openRemoteRegistry } from '../../src/run/open-registry.ts';
 import { stopKind } from '../../src/server/records/stop-kind.ts';
 import { fsRecord, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../registry/running-sms.ts';
 
@@ -15,12 +15,12 @@ afterEach(async () => {
   vi.unstubAllEnvs();
 });
 
-async function follow(sms: TestSms): Promise<OpenedSms> {
-  const opened = await openSms({
-    endpoint: { sms: `http://${sms.sms.grpc}`, token: sms.nodeToken, tokenFile: undefined, ca: undefined },
-    words: { sms: flagWords.sms, tokenFile: flagWords.smsTokenFile, ca: flagWords.smsCa },
-    ...{ maxStalenessMs: null, profiles: false, say: () => {}, onInvalidRecord: () => {}, onInvalidProfile: () => {} },
-  });
+async function follow(sms: TestSms) {
+  const opened = await openRemoteRegistry(
+    { address: `http://${sms.sms.grpc}`, token: sms.nodeToken },
+    {},
+    { words: flagWords, profiles: false, say: () => {} },
+  );
   opened.cache.start();
   return opened;
 }
@@ -33,9 +33,9 @@ describe('a node that is killed just after it confirmed a stop', () => {
     await sms.http('POST', '/admin/api/mcp/servers', { json: fsRecord });
     const node = await follow(sms);
     expect(await node.cache.ready(10_000)).toBe(true);
-    const path = snapshotPath(`${state}/spear`, node.platform.address, '-stops');
+    const path = snapshotPath(`${state}/spear`, node.platform?.address ?? '', '-stops');
     const saved = async () => [
-      ...((await readSnapshotFile(path, node.platform.address, stopKind))?.snapshot.records.keys() ?? []),
+      ...((await readSnapshotFile(path, node.platform?.address ?? '', stopKind))?.snapshot.records.keys() ?? []),
     ];
     const { body } = await sms.http('POST', STOPS, { json: { scope: 'all', reason: 'incident 12' } });
     const id = String(body.stop_id);

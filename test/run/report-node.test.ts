@@ -24,14 +24,14 @@ it('tells each list once, and again when the registry asks for it', () => {
   const tools = new ReportedTools();
   const lists = [listOf('a', ['read']), listOf('b', ['read']), listOf('c', ['write'])];
   const first = tools.collect(lists);
-  expect(first.told).toHaveLength(2); // a and b say the same
+  expect(first.reports).toHaveLength(2); // a and b say the same
   expect(first.hashes.get('a')).toBe(first.hashes.get('b'));
-  // An answer that never came: it is told again.
-  expect(tools.collect(lists).told).toHaveLength(2);
-  tools.answered(first.told, []);
-  expect(tools.collect(lists).told).toEqual([]);
+  // An answer that never came: it is reports again.
+  expect(tools.collect(lists).reports).toHaveLength(2);
+  tools.answered(first.reports, []);
+  expect(tools.collect(lists).reports).toEqual([]);
   tools.answered([], [first.hashes.get('c') ?? '']);
-  expect(tools.collect(lists).told.map(({ tools: [one] }) => one?.name)).toEqual(['write']);
+  expect(tools.collect(lists).reports.map(({ tools: [one] }) => one?.name)).toEqual(['write']);
 });
 
 it('spreads many lists over several reports', () => {
@@ -41,7 +41,7 @@ it('spreads many lists over several reports', () => {
   const first = tools.collect(lists);
   expect([...first.hashes.keys()]).toEqual(['a', 'c']);
   expect(first.hasMore).toBe(true);
-  tools.answered(first.told, []);
+  tools.answered(first.reports, []);
   const second = tools.collect(lists);
   expect([...second.hashes.keys()]).toEqual(['a', 'b', 'c']);
   expect(second).toMatchObject({ hasMore: false, told: [{ hash: second.hashes.get('b') }] });
