@@ -75,11 +75,12 @@ function untruth(step: Step, before: readonly Step[]): string | undefined {
 const walks = walksOf(architecture.text);
 
 describe('the walks of docs/architecture.md', () => {
-  it('are the ones that a newcomer takes', () => {
+  it('are listed in the order of the page', () => {
     expect([...walks.keys()]).toEqual([
       '`cchat_write_msg`',
       'A send with AUTO_TOOL_CALL and an MCP tool',
       'An upsert in the registry',
+      'A run over HTTP to its result',
       'A run resumed after kill -9',
       'An audit event',
     ]);
