@@ -171,18 +171,18 @@ export async function startSpearlet(options: SpearletOptions): Promise<RunningSp
   }));
 
   const shutdown = new AbortController();
-  const trail = audit?.forService() ?? noTrail;
+  const serviceAudit = audit?.forService() ?? noTrail;
   const routes = [
     ...runRoutes({
       backends: () => ({ runs: queue, journals, events: engine.allEvents }),
       tasks: readiness,
       withdraw: (_, namespace, id) => parked.left(namespace, id),
       isEnding: () => dispatcher.isDraining,
-      trail,
+      trail: serviceAudit,
       stops: async () => (queue.isShared ? stopsOfAllNodes : stops),
       ...{ tracer, log },
     }),
-    backupRoute(engine.backup && { files, runs: { backup: engine.backup }, tasks: tasks.store }, trail, log),
+    backupRoute(engine.backup && { files, runs: { backup: engine.backup }, tasks: tasks.store }, serviceAudit, log),
     streamSessionRoute(queue, streams),
     ...nodeTaskRoutes(tasks.requests, tasks.elsewhere),
   ];

@@ -20,7 +20,7 @@ describe('a run on a node whose call needs an approval', () => {
   }, START_MS);
   afterAll(stopAll);
 
-  it('waits for the people of the registry, says so, and goes on with what they say [node.approvals]', async () => {
+  it('waits for users of the registry, reports the wait, and continues with their decision [node.approvals]', async () => {
     const { sms, node, submit, asked, until, result, payments, requests } = site;
     const { id } = await submit();
     const [request = ''] = await asked(id);
@@ -31,9 +31,9 @@ describe('a run on a node whose call needs an approval', () => {
     await until(id, 'succeeded');
     expect(await result(id)).toContain('all settled');
     expect(payments(id)).toMatchObject([{ invoice: 'one' }]);
-    const told = (await node.ask('GET', `${RUNS}/${id}/events`)).text;
-    expect(told).toContain('"status":"waiting","approvals":[{"request":');
-    expect(told).toContain('"tool":"pay"');
+    const events = (await node.ask('GET', `${RUNS}/${id}/events`)).text;
+    expect(events).toContain('"status":"waiting","approvals":[{"request":');
+    expect(events).toContain('"tool":"pay"');
     expect(await requests(id)).toMatchObject([{ status: 'used' }]);
   });
 
@@ -133,12 +133,12 @@ describe('a run on a node that waits long', () => {
     expect(payments(id)).toEqual([]);
   });
 
-  it('may wait for several, and goes on with each [node.park]', async () => {
+  it('may wait for several approvals, and continues after each [node.park]', async () => {
     const { sms, submit, until, payments } = site;
     const { id } = await submit('three');
     for (let left = 3; left > 0; left--) {
       let ids: readonly string[] = [];
-      // It is parked anew after each.
+      // The run is parked again after each decision.
       while (ids.length !== left) {
         const { parked_for: parked } = await until(id, 'parked');
         ids = parked?.kind === 'approval' ? parked.request.split(' ') : [];
@@ -149,7 +149,7 @@ describe('a run on a node that waits long', () => {
     expect(payments(id)).toHaveLength(2);
   });
 
-  it('goes on when the registry is back that was away [node.park]', async () => {
+  it('continues when an unreachable registry responds again [node.park]', async () => {
     const { sms, submit, asked, until, get } = site;
     const { id } = await submit();
     await until(id, 'parked');

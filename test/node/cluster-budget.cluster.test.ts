@@ -37,7 +37,7 @@ afterAll(async () => {
   rmSync(root, { recursive: true, force: true });
 });
 
-/** Submits to one node and waits there: who ran it, and what became of its send. */
+/** Submits to one node and waits there: the node that ran it, and the outcome of its send. */
 async function talk(at: number): Promise<{ node: string; error: string | null }> {
   const node = nodes[at % nodes.length] as NodeLives;
   const { headers } = await node.ask('POST', '/v1/namespaces/default/tasks/talk/runs', {

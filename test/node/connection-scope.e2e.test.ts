@@ -37,7 +37,7 @@ beforeAll(async () => {
     const env = { TRAIL: join(folder, 'trail'), NAME: scope };
     const stdio = { command: process.execPath, args: [fixture('mcp-servers/remembering.mjs')], env };
     const record = { server_id: scope, transport: 'stdio', stdio, allowed_tools: ['*'], connection_scope: scope };
-    // Nobody of team-c may use what the node shares.
+    // Team-c may not use what the node shares.
     const more = scope === 'node' ? { namespaces: ['default', 'team-b'] } : {};
     writeFileSync(join(folder, 'mcp.d', `${scope}.json`), JSON.stringify({ ...record, ...more }));
   }
@@ -83,7 +83,7 @@ it('says who shares the process of a server on a node, and its HOME [node.connec
   expect([...of('task'), ...of('node')].every(({ pid }) => isAlive(pid))).toBe(true);
 }, 120_000);
 
-it('of a node lets nobody in whom the record does not name [node.connection-scope]', async () => {
+it('of a node admits only the namespaces that the record names [node.connection-scope]', async () => {
   const before = calls().length;
   await run('team-c');
   const since = calls().slice(before);

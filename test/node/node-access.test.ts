@@ -8,7 +8,7 @@ import { makeKey, published, signed, signedBySecret, unsigned } from '../server/
 const ann: Identity = { name: 'ann', roles: ['viewer'], namespace: '*', mayReadJournals: false, expiresAtMs: null };
 const TOKEN = newTokenText();
 const PEER = '192.0.2.1';
-const [ANN, NOBODY] = ['a'.repeat(64), 'b'.repeat(64)];
+const [ANN, UNKNOWN] = ['a'.repeat(64), 'b'.repeat(64)];
 
 /** A fake registry: it knows one digest, says so or fails, and counts who asks. */
 function fakeRegistry() {
@@ -53,20 +53,20 @@ it('asks once for those who come together, and again when an answer is old', asy
   expect([await people.identify(ANN, TOKEN, PEER), state.asked]).toEqual([null, 2]);
 });
 
-it('lets nobody in when the registry is away for longer than an answer holds, and says so once', async () => {
+it('rejects callers when the registry is unreachable for longer than the cache time, and logs it once', async () => {
   const { state, people } = fakeRegistry();
   await people.identify(ANN, TOKEN, PEER);
   state.away = true;
   expect(await people.identify(ANN, TOKEN, PEER)).toBe(ann);
   vi.advanceTimersByTime(IDENTITY_CACHE_MS);
   expect(await people.identify(ANN, TOKEN, PEER)).toBe('unavailable');
-  expect(await people.identify(NOBODY, TOKEN, PEER)).toBe('unavailable');
+  expect(await people.identify(UNKNOWN, TOKEN, PEER)).toBe('unavailable');
   expect(state.said).toEqual(['it is away']);
   state.away = false;
   expect(await people.identify(ANN, TOKEN, PEER)).toBe(ann);
 });
 
-it('knows the end of a token, whatever it was told before', async () => {
+it('rejects an expired token, even if it is cached', async () => {
   const { state, people } = fakeRegistry();
   state.ann = { ...ann, expiresAtMs: Date.now() + 1_000 };
   expect(await people.identify(ANN, TOKEN, PEER)).toMatchObject({ name: 'ann' });
@@ -112,7 +112,7 @@ it('looks up unknown tokens within a budget per peer and form [node.identity.flo
   expect(flood.filter((answer) => answer === 'too_many').length).toBe(500 - LOOKUPS_PER_PEER_PER_SECOND);
   expect(state.asked).toBe(LOOKUPS_PER_PEER_PER_SECOND);
   // A caller of another address, and one of the same address with a token that has a checksum, are not affected.
-  expect(await people.identify(NOBODY, old(), '192.0.2.9')).toBeNull();
+  expect(await people.identify(UNKNOWN, old(), '192.0.2.9')).toBeNull();
   expect(await people.identify(ANN, TOKEN, PEER)).toBe(ann);
   vi.advanceTimersByTime(1_000);
   expect(await people.identify(other(500), old(), PEER)).toBeNull();
@@ -141,7 +141,7 @@ describe('a token of the registry’s issuer', () => {
   const who = (people: RegistryIdentities, token: string) =>
     people.identify((++digests).toString(16).padStart(64, '0'), token, `192.0.2.${digests}`);
 
-  it('is somebody by its signature, and nobody without [node.people.oidc]', async () => {
+  it('identifies a user by its signature, and no user without [node.people.oidc]', async () => {
     const { state, people } = fakeRegistry();
     const token = signed(key, claims({ groups: ['sre', 'auditors'] }));
     expect(await who(people, token)).toBeNull(); // the registry has no issuer
@@ -167,7 +167,7 @@ describe('a token of the registry’s issuer', () => {
     expect(await who(people, signed(key, claims({ team: '*' })))).toMatchObject({ namespace: '*' });
   });
 
-  it('is what the issuer and the registry say of it after five seconds at the latest, or nobody [node.people.oidc]', async () => {
+  it('follows changes of issuer and registry within five seconds, or identifies no user [node.people.oidc]', async () => {
     const { state, people } = fakeRegistry();
     state.issuer = description;
     const token = signed(key, claims());

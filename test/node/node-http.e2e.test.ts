@@ -192,7 +192,7 @@ describe('tasks of a node', () => {
 });
 
 describe('the end of a node', () => {
-  it('hands back what still runs; the next start goes on with it [node.drain]', async () => {
+  it('returns running runs to the queue; the next start resumes them [node.drain]', async () => {
     const spin = parsed((await node.ask('POST', '/v1/namespaces/default/tasks/spin/runs', { body: '' })).text);
     await status(spin.id, 'running');
     expect(await node.stop()).toBe(0);

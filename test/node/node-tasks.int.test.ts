@@ -51,7 +51,7 @@ const submit = (queue: EmbeddedQueue) =>
     ...{ pool: 'default', submittedBy: 'ann', input: new Uint8Array(), maxAttempts: 1 },
   });
 
-it('takes over what the registry has, and lets go of what it does not have', async () => {
+it('adopts the tasks of the registry, and removes the others', async () => {
   const sms = await startTestSms();
   await putBlob(sms, hello);
   await applyTask(sms, { name: 'notes', args: ['of the registry'] });

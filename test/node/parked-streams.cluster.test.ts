@@ -40,11 +40,11 @@ const submit = async (node: NodeLives, task: string) =>
 const get = async (node: NodeLives, id: string) => parsed((await node.ask('GET', `${runs}/${id}`)).text);
 const result = async (node: NodeLives, id: string) => (await node.ask('GET', `${runs}/${id}/result`)).text;
 
-/** What its events tell of it, to their end. */
+/** Statuses in the events of a run, until they end. */
 async function statuses(node: NodeLives, id: string): Promise<string[]> {
   const { text } = await node.ask('GET', `${runs}/${id}/events`);
-  const told = [...text.matchAll(/^event: status\n(?:id: \d+\n)?data: (.*)$/gm)].map(([, data]) => data as string);
-  return told.map((data) => (JSON.parse(data) as { status: string }).status);
+  const statuses = [...text.matchAll(/^event: status\n(?:id: \d+\n)?data: (.*)$/gm)].map(([, data]) => data as string);
+  return statuses.map((data) => (JSON.parse(data) as { status: string }).status);
 }
 
 async function until(node: NodeLives, id: string, status: string): Promise<RunRecord> {
@@ -105,7 +105,7 @@ describe('a run that waits for a client of its user streams', () => {
   afterAll(() => node.kill());
 
   it.each(['echo', 'component'])(
-    '%s: is parked, and goes on with the client [node.park.stream] [node.events]',
+    '%s: is parked, and resumes for the client [node.park.stream] [node.events]',
     async (task) => {
       const id = await submit(node, task);
       expect(await until(node, id, 'parked')).toMatchObject({
@@ -119,14 +119,14 @@ describe('a run that waits for a client of its user streams', () => {
       await leave(client);
       expect(await until(node, id, 'succeeded')).toMatchObject({ attempts: 1 });
       expect(await result(node, id)).toBe('1 frames\n');
-      // Also for whoever asks when all is over.
+      // Also for a client that connects after the end.
       const lived = ['running', 'parked', 'running', 'succeeded'];
       expect([await followed, await statuses(node, id)]).toEqual([lived, lived]);
     },
   );
 
   it.each(['clerk', 'own-thread'])(
-    '%s: is parked after each client, its node killed meanwhile, and knows what it was told [node.park.stream]',
+    '%s: is parked after each client, with its node killed in between, and has its history [node.park.stream]',
     async (task) => {
       const id = await submit(node, task);
       await until(node, id, 'parked');
@@ -260,7 +260,7 @@ describe('such a run in a cluster', () => {
   });
 
   it(
-    'is taken up by the node that the client came to, and told where it is otherwise [node.park.stream] [node.events]',
+    'resumes on the node that the client connected to, or the client is directed to the other node [node.park.stream] [node.events]',
     async () => {
       const [a, b, c] = nodes as [NodeLives, NodeLives, NodeLives];
       const id = await submit(a, 'clerk');

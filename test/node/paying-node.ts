@@ -18,7 +18,7 @@ export interface Payment {
   readonly ordinal: string;
 }
 
-/** A registry, a node that follows it, and a task whose model pays an invoice where somebody allows it. */
+/** A registry, a node that follows it, and a task whose model pays an invoice if a user approves. */
 export interface PayingNode {
   readonly sms: TestSms;
   readonly node: NodeLives;
@@ -31,9 +31,9 @@ export interface PayingNode {
   silence(isSilent: boolean): void;
   /** Of one run. */
   payments(id: string): readonly Payment[];
-  /** Waits until the run has asked so often and nobody has decided: the ids of its requests. */
+  /** Waits until the run has this many pending requests, and returns their ids. */
   asked(id: string, count?: number): Promise<readonly string[]>;
-  /** What became of them. */
+  /** Outcomes of the requests. */
   requests(id: string): Promise<readonly Listed[]>;
 }
 

@@ -138,7 +138,7 @@ describe('a node with a registry', () => {
     expect((await read(other)).status).toBe(403);
     expect((await read(alice, '/journal')).status).toBe(403);
     expect((await read(auditor, '/journal')).text).toContain('"t":"header"');
-    // The token of a node is nobody's here, and neither is one that was made up.
+    // The token of a node is not valid here, and neither is an invented one.
     const nodeToken = readFileSync(join(folder, 'sms', 'node.token'), 'utf8').trim();
     expect((await read(nodeToken)).status).toBe(403);
     expect((await read(`spr_${'0'.repeat(64)}`)).status).toBe(401);
@@ -167,7 +167,7 @@ describe('a node with a registry', () => {
     expect((await node.ask('POST', `${path}/cancel`)).status).toBe(202);
   });
 
-  it('starts and runs while the registry is away, and lets in nobody whom it cannot ask about [node.sms-away]', async () => {
+  it('starts and runs while the registry is unreachable, and rejects callers that it cannot look up [node.sms-away]', async () => {
     const token = person('dora', '--role', 'submitter');
     expect((await node.ask('POST', runsOf('hello'), { token, headers: waiting })).status).toBe(200);
     await sms.end('SIGKILL');

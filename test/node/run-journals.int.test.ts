@@ -15,7 +15,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const journals = new FileJournals(folder);
 const wasm = fileURLToPath(new URL('../../fixtures/c/hello.wasm', import.meta.url));
 
-it('a run that came to its end has its result in its journal, also where nobody wrote it elsewhere', async () => {
+it('a run that ended has its outcome in its journal, even if it was stored nowhere else', async () => {
   expect(journals.summaryOf('default', 'run-a')).toBeNull();
   const file = journals.prepare('default', 'run-a');
   await runGuest({ wasm, run: 'run-a', journal: { file }, output: () => {}, stdin: () => Readable.from(['x']) });

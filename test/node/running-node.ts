@@ -14,7 +14,7 @@ export interface RunningNode {
   readonly folder: string;
   /** The content of a token file. */
   token(name?: string): string;
-  /** A request, as the admin unless told otherwise. */
+  /** A request, by default as the admin. */
   ask(
     method: string,
     path: string,

@@ -158,7 +158,7 @@ describe('closing', () => {
 });
 
 describe('a guest thread that breaks the rules', () => {
-  it('by using a call twice is told so', async () => {
+  it('that uses a call id twice is a violation', async () => {
     const { service, backend } = await serve();
     backend.hold();
     service.send(1, 1000, 0, says('hi'));
@@ -181,7 +181,7 @@ describe('a guest thread that breaks the rules', () => {
       },
     ],
     ['params of the host', { ...says('hi'), params: [['messages', []]] }],
-    ['results that nobody asked for', { ...says('hi'), toolResults: [['a', 'b']] }],
+    ['results without a request', { ...says('hi'), toolResults: [['a', 'b']] }],
   ])('by sending %s does not stop the host', async (_what, delta) => {
     const { service, backend, replies } = await serve();
     service.send(1, 1000, 2, untrusted(delta));

@@ -43,7 +43,7 @@ describe('a task that names a profile', () => {
     expect(mcp.effective).toEqual({ serverIds: ['b'], exclusions: [] });
   });
 
-  it('gets nothing where there is none, and is told why [policy.profile]', async () => {
+  it('gets no tools without its profile, and a notice says why [policy.profile]', async () => {
     await using mcp = await open({ directory: directory({ 'other.toml': 'name = "other"', 'bad.toml': 'nam = "x"' }) });
     expect(mcp.effective.serverIds).toEqual([]);
     expect(notices).toEqual([
@@ -61,22 +61,22 @@ describe('a task that names a profile', () => {
     const from = { address: sms.sms.grpc, token: sms.nodeToken };
     await using mcp = await open({ sms: from, stdio: 'allow' });
     expect(mcp.effective.serverIds).toEqual(['a']);
-    // What came into force is in the trail of a run, at its start and at every change.
+    // The audit log of a run has the profiles at its start and at every change.
     const changed = Promise.withResolvers<void>();
-    const trail: AuditEvent[] = [];
+    const audited: AuditEvent[] = [];
     const audit = {
       write: (_: string, event: AuditEvent) => {
-        trail.push(event);
+        audited.push(event);
         if (event.event === 'profiles.applied' && event.revision === 2) changed.resolve();
       },
     };
-    const told = { run: 'run-1', audit, events: new ToolEvents(), approve: null, elicit: null, decidedBy: 'test' };
-    const { guest, close } = mcp.forRun({ ...told, approvalTimeoutMs: 1_000 });
+    const observers = { run: 'run-1', audit, events: new ToolEvents(), approve: null, elicit: null, decidedBy: 'test' };
+    const { guest, close } = mcp.forRun({ ...observers, approvalTimeoutMs: 1_000 });
     expect([guest.open('a'), guest.open('b')]).toEqual([null, 'EACCES']);
     await sms.http('PUT', '/admin/api/mcp/profiles/review', { json: { server_ids: ['b'] } });
     await changed.promise;
     expect([guest.open('a'), guest.open('b')]).toEqual(['EACCES', null]);
-    expect(trail.filter(({ event }) => event === 'profiles.applied')).toMatchObject([
+    expect(audited.filter(({ event }) => event === 'profiles.applied')).toMatchObject([
       { revision: 1, upserted: ['review'] },
       { revision: 2, upserted: ['review'] },
     ]);

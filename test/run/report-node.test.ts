@@ -20,7 +20,7 @@ const listOf = (serverId: string, names: readonly string[]): ToolList => ({
   instructions: null,
 });
 
-it('tells each list once, and again when the registry asks for it', () => {
+it('reports each list once, and again when the registry requests it', () => {
   const tools = new ReportedTools();
   const lists = [listOf('a', ['read']), listOf('b', ['read']), listOf('c', ['write'])];
   const first = tools.collect(lists);
@@ -44,5 +44,5 @@ it('spreads many lists over several reports', () => {
   tools.answered(first.reports, []);
   const second = tools.collect(lists);
   expect([...second.hashes.keys()]).toEqual(['a', 'b', 'c']);
-  expect(second).toMatchObject({ hasMore: false, told: [{ hash: second.hashes.get('b') }] });
+  expect(second).toMatchObject({ hasMore: false, reports: [{ hash: second.hashes.get('b') }] });
 });

@@ -15,7 +15,7 @@ it.each([
     ['arguments kept: yes', 'events 1, bytes 8, the response', 'answer: the tool answered, length agrees: yes'],
   ],
   ['recv', ['answer: an answer without tools, length agrees: yes']],
-])('a guest in C whose memory grows (%s) goes on with its stack intact', async (mode, lines) => {
+])('a guest in C whose memory grows (%s) continues with its stack intact', async (mode, lines) => {
   const run = await runFixture('c/test/grow.wasm', { ...script, args: [mode] });
   expect(run.stderr).toBe('');
   for (const line of [...lines, 'stack intact: yes, grown yes']) expect(run.stdout.split('\n')).toContain(line);

@@ -33,13 +33,13 @@ it('a guest that fails itself keeps its exit code [tool.unreachable]', async () 
   expect(run.notices).toContain(`the tools of the guest could not be called: ${NO_FUNCTION_TABLE}`);
 });
 
-it('a guest whose tools nobody called ends as it wants to [tool.unreachable]', async () => {
+it('a guest whose tools were not called ends normally [tool.unreachable]', async () => {
   const backend = await model([{ reply: { content: '42' } }]);
   const run = await runFixture(withoutTable(await fixtureBytes('c/sum.wasm')), { backend });
   expect(run).toMatchObject({ reason: 'exit', exitCode: 0, stdout: '42\n' });
 });
 
-it('arguments that nobody reads are said once [guests.arguments]', async () => {
+it('arguments that the guest does not read are reported once [guests.arguments]', async () => {
   const run = await runFixture('c/hello.wasm', { args: ['Why?'] });
   expect(run).toMatchObject({ reason: 'exit', exitCode: 0 });
   expect(run.notices).toEqual([

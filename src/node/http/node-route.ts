@@ -8,9 +8,9 @@ import type { RunCall } from '../../server/routes/run-route.ts';
 export type NodeReply = HttpReply;
 export { jsonReply };
 
-/** One request as a route sees it. Its caller is somebody without a token only where the route is for anybody. */
+/** One request. Its identity is anonymous only if the route is public. */
 export interface NodeCall extends RunCall {
-  /** Calls back once when the caller is no longer who they were. The returned function ends that. */
+  /** Calls `ended` once when the token of the caller is no longer valid. Returns a function that stops the check. */
   whileValid(ended: () => void): () => void;
 }
 

@@ -62,7 +62,7 @@ const SLOW_READER_MS = 30_000;
 export const BACKUP_PATH = '/v1/backup';
 
 /** A backup of the node, one at a time. `source` is null if the runs are in NATS. It has all journals, so the audit log records it. */
-export function backupRoute(source: BackupSource | null, trail: Pick<SmsTrail, 'write'>, log: ServiceLog): NodeRoute {
+export function backupRoute(source: BackupSource | null, audit: Pick<SmsTrail, 'write'>, log: ServiceLog): NodeRoute {
   let busy = false;
   return {
     method: 'POST',
@@ -92,7 +92,7 @@ export function backupRoute(source: BackupSource | null, trail: Pick<SmsTrail, '
       try {
         const first = await bytes.next(); // fails before the status is sent
         response.writeHead(200, { 'content-type': 'application/x-tar', 'cache-control': 'no-store' });
-        trail.write({ event: 'sms.served', ...caller, code: '200' });
+        audit.write({ event: 'sms.served', ...caller, code: '200' });
         log('info', 'backup', { by: identity.name });
         let sent = first.done === true ? 0 : await write(first.value);
         for await (const chunk of bytes) {

@@ -5,37 +5,40 @@ import { connectFakeClient, FakeClient, frame } from '../../support/stream-clien
 
 const KIB_128 = 128 * 1024;
 
-/** A hub and what it told the guest. */
+/** A hub and its replies to the guest. */
 function openHub(earlier: Readonly<Record<number, readonly HostReply[]>> | null = null) {
-  const told: [call: number, ...HostReply][] = [];
-  const hub = new StreamHub((call, reply) => told.push([call, ...reply]), earlier && ((call) => earlier[call] ?? []));
+  const replies: [call: number, ...HostReply][] = [];
+  const hub = new StreamHub(
+    (call, reply) => replies.push([call, ...reply]),
+    earlier && ((call) => earlier[call] ?? []),
+  );
   const say = (call: number, ...request: unknown[]) =>
     hub.receive([0, call, 0, ...request] as unknown as Parameters<StreamHub['receive']>[0]);
-  const kinds = () => told.map(([call, kind]) => `${call} ${kind}`);
-  return { hub, told, say, kinds };
+  const kinds = () => replies.map(([call, kind]) => `${call} ${kind}`);
+  return { hub, replies, say, kinds };
 }
 
 describe('the other end of a guest’s streams', () => {
   it('keeps what comes before the guest opens the stream [user-stream.order]', () => {
-    const { hub, told, say } = openHub();
+    const { hub, replies, say } = openHub();
     const client = connectFakeClient(hub);
     client.session.receive(frame(5, 'one'));
     client.session.receive(frame(5, 'two'));
-    expect(told).toEqual([]);
+    expect(replies).toEqual([]);
     say(1, 'stream_open', 5, 3);
-    expect(told).toEqual([
+    expect(replies).toEqual([
       [1, 'stream_frame', frame(5, 'one')],
       [1, 'stream_frame', frame(5, 'two')],
     ]);
   });
 
   it('keeps what the guest writes before there is a client [user-stream.order]', () => {
-    const { hub, told, say } = openHub();
+    const { hub, replies, say } = openHub();
     say(1, 'stream_open', 5, 2);
     say(1, 'stream_frame', frame(5, 'early'));
     const client = connectFakeClient(hub);
     expect(client.frames).toEqual([frame(5, 'early')]);
-    expect(told).toEqual([[1, 'stream_room', 37]]);
+    expect(replies).toEqual([[1, 'stream_room', 37]]);
   });
 
   it('has one client at a time [user-stream.client]', () => {
@@ -47,7 +50,7 @@ describe('the other end of a guest’s streams', () => {
     expect(hub.connect(new FakeClient())).not.toBeNull();
   });
 
-  it('gives the streams of a client that went to nobody else [user-stream.client]', () => {
+  it('does not give the streams of a departed client to the next one [user-stream.client]', () => {
     const { hub, say, kinds } = openHub();
     say(1, 'stream_open', 5, 3);
     connectFakeClient(hub).session.gone();
@@ -72,7 +75,7 @@ describe('the other end of a guest’s streams', () => {
     expect(kinds()).toEqual(['1 stream_frame', '1 stream_end', '1 stream_room']);
   });
 
-  it('tells of the end only when every frame was read [user-stream.order]', () => {
+  it('reports the end only after every frame was read [user-stream.order]', () => {
     const { hub, say, kinds } = openHub();
     say(1, 'stream_open', 5, 1);
     const client = connectFakeClient(hub);
@@ -149,7 +152,7 @@ describe('the other end of the streams of a run that was taken up again', () => 
   const CLOSED = 2;
 
   it('has lost the client of the earlier attempt, and says so once the guest is new [user-stream.resume]', () => {
-    const { hub, told, say } = openHub({
+    const { hub, replies, say } = openHub({
       1: [['stream_event', 5, CONNECTED]],
       2: [['stream_frame', frame(5, 'heard')]],
     });
@@ -157,7 +160,7 @@ describe('the other end of the streams of a run that was taken up again', () => 
     say(2, 'stream_open', 5, 3);
     say(2, 'stream_frame', frame(5, 'for the first'));
     hub.goLive();
-    expect(told).toEqual([
+    expect(replies).toEqual([
       [2, 'stream_room', 45],
       [1, 'stream_event', 5, CLOSED],
       [2, 'stream_gone'],
@@ -166,15 +169,15 @@ describe('the other end of the streams of a run that was taken up again', () => 
     expect(connectFakeClient(hub).frames).toEqual([]);
   });
 
-  it('sends what nobody took to the next client, and nothing again that was taken [user-stream.resume]', () => {
-    const { hub, told, say } = openHub({ 1: [['stream_room', 37], ['stream_gone'], ['stream_end']] });
+  it('sends frames that no client received to the next client, and repeats no received frame [user-stream.resume]', () => {
+    const { hub, replies, say } = openHub({ 1: [['stream_room', 37], ['stream_gone'], ['stream_end']] });
     say(1, 'stream_open', 5, 2);
     say(1, 'stream_frame', frame(5, 'taken'));
     say(1, 'stream_close');
     say(2, 'stream_open', 5, 2);
     say(2, 'stream_frame', frame(5, 'early'));
     hub.goLive();
-    expect(told).toEqual([]);
+    expect(replies).toEqual([]);
     expect(connectFakeClient(hub).frames).toEqual([frame(5, 'early')]);
   });
 

@@ -46,7 +46,7 @@ afterEach(async () => {
 });
 
 describe('the feed of entries', () => {
-  it('tells of what is there, the last of each, and then of every change and removal', async () => {
+  it('emits the last value of every entry, and then every change and removal', async () => {
     expect(await follow()).toEqual([]);
     for (const text of ['1', '2']) for (const key of ['a', 'b']) await put(key, text);
     const news = await follow();
@@ -59,7 +59,7 @@ describe('the feed of entries', () => {
     expect(revisions).toEqual(revisions.toSorted((one, other) => one - other));
   });
 
-  it('tells of ten thousand without being cut off', async () => {
+  it('emits ten thousand entries without being disconnected', async () => {
     const ids = Array.from({ length: 10_000 }, (_, index) => `run-${index}`);
     const text = 'x'.repeat(1_000);
     for (let at = 0; at < ids.length; at += 500) await Promise.all(ids.slice(at, at + 500).map((id) => put(id, text)));
@@ -68,7 +68,7 @@ describe('the feed of entries', () => {
     expect(news).toHaveLength(ids.length);
   });
 
-  it('goes on where its consumer is gone', async () => {
+  it('continues with a new consumer after its consumer was removed', async () => {
     const news = await follow();
     // The member that answers the list may learn of a consumer later than the feed does.
     let name = '';
@@ -82,7 +82,7 @@ describe('the feed of entries', () => {
     await expect.poll(() => texts(news)).toEqual(['a=1']);
   });
 
-  it('goes on within seconds where a server is killed, whichever it is, and misses and repeats nothing [cluster.hears]', async () => {
+  it('continues within seconds after any server is killed, without missing or repeating an entry [cluster.hears]', async () => {
     const news = await follow();
     const wanted: string[] = [];
     for (const [at, member] of cluster().members.entries()) {

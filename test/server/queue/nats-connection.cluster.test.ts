@@ -7,7 +7,7 @@ import { CutConnections } from '../../torture/cluster/cut-connections.ts';
 import { clearStreams, nextClaim } from './nats-clusters.ts';
 import { newRun } from './queue-contract.ts';
 
-/** A request that nobody answers is given up after so long, a pull after more than twice that. */
+/** Timeout of a request; the timeout of a pull is more than twice that. */
 const REQUEST_MS = 5_000;
 const LEASE_MS = 30_000;
 const cluster = useNats({ members: 1 });
@@ -36,7 +36,7 @@ afterEach(async () => {
 });
 
 describe('a connection to NATS that is lost', () => {
-  it('takes no longer than a new one: what was under way is asked again, what comes meanwhile waits [cluster.connection]', async () => {
+  it('is not slower than a new one: requests in flight are repeated, and new ones wait for the reconnect [cluster.connection]', async () => {
     const queue = await queueThrough(network, LEASE_MS);
     const ms = await fastest(REQUEST_MS, async (n) => {
       network.hold();
@@ -48,7 +48,7 @@ describe('a connection to NATS that is lost', () => {
     for (const name of ['cut', 'meanwhile']) expect(await queue.get('default', `${name}-0`)).not.toBeNull();
   });
 
-  it('is pulled over anew: a run that is submitted afterwards is given out at once [cluster.connection]', async () => {
+  it('is pulled over again: a run that is submitted afterwards is delivered at once [cluster.connection]', async () => {
     const queue = await queueThrough(network, LEASE_MS);
     const ms = await fastest(REQUEST_MS, async (n) => {
       // It has asked for one when its connection is cut.
@@ -70,11 +70,11 @@ describe('a connection to NATS that is lost', () => {
     expect(ms).toBeLessThan(2 * leaseMs);
   });
 
-  it('hides no change that a server told a connection which was gone [cluster.connection]', async () => {
+  it('loses no change that a server sent over the lost connection [cluster.connection]', async () => {
     const [queue, other] = [await queueThrough(network, LEASE_MS), await queueThrough(server(), LEASE_MS)];
-    const told = new Promise<void>((resolve) => queue.onChange(({ id }) => id === 'r1' && resolve()));
+    const notified = new Promise<void>((resolve) => queue.onChange(({ id }) => id === 'r1' && resolve()));
     network.halfOpen('server');
     await other.submit(newRun('r1'));
-    await told;
+    await notified;
   });
 });

@@ -94,7 +94,7 @@ describe('a run on NATS', () => {
     expect(await Promise.race([queue.find('r1'), late])).toBeNull();
   });
 
-  it('goes on where the acknowledgement of an append was lost', async () => {
+  it('continues after the acknowledgement of an append was lost', async () => {
     const queue = await queueOf();
     await queue.submit(newRun('r1'));
     const claim = await nextClaim(queue);
@@ -107,7 +107,7 @@ describe('a run on NATS', () => {
     expect(text(await new NatsJournals(queue.parts).read('default', 'r1'))).toBe('a block, and another');
   });
 
-  it('that is finished in its journal is finished everywhere by whoever finds it, and not run again', async () => {
+  it('that is finished in its journal is completed by the next node that receives it, and not run again', async () => {
     const [first, second] = [await queueOf(SHORT_LEASE_MS), await queueOf(SHORT_LEASE_MS)];
     await first.submit(newRun('r1'));
     const claim = await nextClaim(first);
@@ -166,21 +166,21 @@ describe('a run on NATS', () => {
     expect(why).toEqual([expect.stringContaining('limits.journal_bytes = 500')]);
   });
 
-  it('that is lost too often leaves a letter among the dead', async () => {
+  it('that is lost too often is published to the stream of dead runs', async () => {
     const queue = await queueOf();
     await queue.submit(newRun('r1', { namespace: 'team-a' }));
     const claim = await nextClaim(queue);
     const exit = { reason: 'lost', code: null, message: '3 attempts were lost' };
     expect(await queue.finish(claim, { ...success(''), status: 'dead', exit })).toBe(true);
-    const letter = await queue.parts.jsm.streams.getMessage('SPEAR_DEAD', { last_by_subj: 'spear.team-a.dead.r1' });
-    expect(letter?.json()).toMatchObject({ run: { id: 'r1', namespace: 'team-a' }, exit: { reason: 'lost' } });
+    const message = await queue.parts.jsm.streams.getMessage('SPEAR_DEAD', { last_by_subj: 'spear.team-a.dead.r1' });
+    expect(message?.json()).toMatchObject({ run: { id: 'r1', namespace: 'team-a' }, exit: { reason: 'lost' } });
     // A server removes what was acknowledged a moment after it said so.
     await expect.poll(async () => (await queue.parts.jsm.streams.info('SPEAR_RUNS')).state.messages).toBe(0);
   });
 });
 
 describe('a run on NATS that is new', () => {
-  it('costs five questions from its submission to its result, all of them writes', async () => {
+  it('takes five requests from submission to result, all of them writes', async () => {
     const queue = await queueOf();
     await queue.claim('n1', 'default', 1, LEASE_MS, () => true);
     const asked: string[] = [];
@@ -200,7 +200,7 @@ describe('a run on NATS that is new', () => {
     expect(asked).toEqual([entry, 'spear.default.run.default.r1', journal, journal, entry]);
   });
 
-  it('is told of as running soon, and before anything of it leaves', async () => {
+  it('has the status running soon, and before its first effect', async () => {
     const [first, second] = [await queueOf(), await queueOf()];
     await first.submit(newRun('soon'));
     await nextClaim(first);
@@ -213,7 +213,7 @@ describe('a run on NATS that is new', () => {
     expect(await second.get('default', 'acts')).toMatchObject({ status: 'running', node: 'n1' });
   });
 
-  it('that is cancelled before anybody knew of it lets nothing out [cluster.unmarked]', async () => {
+  it('that is cancelled before its status was written has no effects [cluster.unmarked]', async () => {
     const [first, second] = [await queueOf(), await queueOf()];
     await first.submit(newRun('r1'));
     const claim = await nextClaim(first);
@@ -265,7 +265,7 @@ describe('a run on NATS that is new', () => {
 });
 
 describe('entries on NATS that are removed', () => {
-  it('leave nothing behind for ever, and nothing of their objects [cluster.removed]', async () => {
+  it('leave no marker and no objects forever [cluster.removed]', async () => {
     const queue = await queueOf();
     await queue.submit(newRun('r1', { input: Buffer.alloc(100_000) }));
     await queue.finish(await nextClaim(queue), success('x'.repeat(100_000)));
@@ -277,7 +277,7 @@ describe('entries on NATS that are removed', () => {
     expect((await jsm.streams.info('OBJ_spear_objects')).state.messages).toBe(0);
   });
 
-  it('are forgotten by nodes that were not told', async () => {
+  it('are removed by nodes that missed the notification', async () => {
     const [first, second] = [await queueOf(), await queueOf()];
     await first.submit(newRun('r1'));
     await first.finish(await nextClaim(first), success('done'));
@@ -288,10 +288,10 @@ describe('entries on NATS that are removed', () => {
   });
 });
 
-describe('what is no entry in the bucket of runs', () => {
+describe('a foreign value in the bucket of runs', () => {
   const foreign = ['not JSON', 'null', '[]', '{}', '{"run":{"id":"f4"}}', '{"run":{"id":"another","status":"queued"}}'];
 
-  it('is no run, and stops nobody: nodes go on and start [cluster.foreign]', async () => {
+  it('is ignored: nodes continue and start [cluster.foreign]', async () => {
     const queue = await queueOf();
     const nc = await connect({ servers: cluster().members.map(({ address }) => address) });
     const kv = await new Kvm(jetstream(nc)).open('spear_runs');
@@ -306,7 +306,7 @@ describe('what is no entry in the bucket of runs', () => {
     }
   });
 
-  it('where a run stood is a run that is gone', async () => {
+  it('in place of an entry removes the run', async () => {
     const queue = await queueOf();
     await queue.submit(newRun('r1'));
     await queue.parts.js.publish('$KV.spear_runs.r1', 'not JSON');

@@ -32,7 +32,7 @@ describe('a parked run on NATS', () => {
     expect((await first.parked('default', null, 10)).runs).toEqual([{ namespace: 'default', id: 'r1', until }]);
     const woken = await Promise.all([first, second, first].map((queue) => queue.wake('default', 'r1')));
     expect(woken.filter((own) => own)).toHaveLength(1);
-    expect(await second.wake('default', 'nobody')).toBe(false);
+    expect(await second.wake('default', 'unknown')).toBe(false);
     const again = await nextClaim(second, 'n2');
     expect(again).toMatchObject({ attempt: 1, run: { id: 'r1', node: 'n2' } });
     expect(await second.finish(again, success('done'))).toBe(true);

@@ -14,7 +14,7 @@ import { fastest } from '../../support/fastest.ts';
 import { nextClaim } from './nats-clusters.ts';
 import { newRun, success } from './queue-contract.ts';
 
-/** A request that nobody answers takes longer. */
+/** Shorter than the timeout of a request. */
 const AT_ONCE_MS = 4_000;
 
 const folder = mkdtempSync(join(tmpdir(), 'spear-nats-security-'));
@@ -92,7 +92,7 @@ const failure = async (document: Parameters<typeof compileNats>[0], scheme?: str
 };
 
 describe('a NATS server with TLS and accounts', () => {
-  it('has the queue of whoever it knows, with a certificate that they trust [cluster.tls] [cluster.accounts]', async () => {
+  it('accepts clients with valid credentials over TLS with a trusted certificate [cluster.tls] [cluster.accounts]', async () => {
     const queue = await queueOf({ creds: 'file:a.creds', ca: 'ca.pem' });
     const { id } = (await queue.submit(newRun('r1', { input: Buffer.alloc(100_000, 'x') }))).run;
     const claim = await nextClaim(queue);
@@ -148,7 +148,7 @@ describe('a NATS server with TLS and accounts', () => {
       'the server certificate is not trusted',
     ],
     ['an account without JetStream', { creds: 'file:without.creds', ca: 'ca.pem' }, 'JetStream'],
-  ])('refuses %s at once, and says what to mend without a secret [cluster.tls]', async (_, document, message) => {
+  ])('refuses %s at once, and says what to fix without a secret [cluster.tls]', async (_, document, message) => {
     const ms = await fastest(AT_ONCE_MS, async () => {
       const error = await failure(document);
       expect(error.message).toContain(message);
@@ -177,7 +177,7 @@ describe('a NATS server with TLS and accounts', () => {
   });
 });
 
-describe('a NATS server that lets nobody do what runs need', () => {
+describe('a NATS server without the permissions that the queue needs', () => {
   const strict = useNats({
     members: 1,
     config: 'authorization { users: [{ user: u, password: p, permissions: { publish: "only" } }] }\nno_auth_user: u',
@@ -196,7 +196,7 @@ describe('a NATS server that lets nobody do what runs need', () => {
 describe('a NATS server that asks for certificates', () => {
   const known = { ca: 'ca.pem', cert: 'node.crt', key: 'node.key' };
 
-  it('lets in whoever shows one that it trusts, and takes a renewed one without a restart [cluster.tls]', async () => {
+  it('accepts a trusted client certificate, and a renewed one without a restart [cluster.tls]', async () => {
     const queue = await queueOf(known, 'tls', verifying);
     await queue.submit(newRun('before'));
     const renewed = clients.issue('node');
@@ -225,7 +225,7 @@ describe('a NATS server that asks for certificates', () => {
     ['a file that is no certificate', { ca: 'ca.pem', cert: 'a.creds', key: 'node.key' }, 'expected PEM files'],
     ['one that is not there', { ca: 'ca.pem', cert: 'none.crt', key: 'node.key' }, 'none.crt cannot be read (ENOENT)'],
     ['a key that others can read', { ca: 'ca.pem', cert: 'node.crt', key: 'open.key' }, 'run: chmod 600'],
-  ])('refuses %s at once, and says what to mend [cluster.tls]', async (_, document, message) => {
+  ])('refuses %s at once, and says what to fix [cluster.tls]', async (_, document, message) => {
     written('open.key', node.key, 0o644);
     const ms = await fastest(AT_ONCE_MS, async () => {
       const error = await failure(document, 'tls', verifying);

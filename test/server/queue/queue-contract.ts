@@ -70,8 +70,8 @@ export function queueContract(name: string, start: (leases: Leases) => QueueUnde
         await delay(10);
       }
     };
-    /** A run that has just begun may be told of a little later. */
-    const isTold = (queue: RunQueue, { run }: Claim) =>
+    /** The notification that a run has started may be delayed. */
+    const isRunning = (queue: RunQueue, { run }: Claim) =>
       expect.poll(() => queue.get(run.namespace, run.id)).toMatchObject({ status: 'running' });
     const ids = (claims: readonly Claim[]) => claims.map(({ run }) => run.id);
 
@@ -207,18 +207,18 @@ export function queueContract(name: string, start: (leases: Leases) => QueueUnde
       expect(await queue.cancel('default', 'r1')).toMatchObject({ status: 'cancelled', status_reason: null });
     });
 
-    it('cancels a run that waits at once, and tells of one that runs', async () => {
+    it('cancels a queued run at once, and notifies of the cancellation of a running one', async () => {
       const { queue } = await setUp();
       for (const id of ['r1', 'r2']) await queue.submit(newRun(id));
       const [first] = (await claim(queue, 1)) as [Claim];
-      await isTold(queue, first);
-      const told: unknown[] = [];
-      queue.onChange((change) => told.push(change));
+      await isRunning(queue, first);
+      const changes: unknown[] = [];
+      queue.onChange((change) => changes.push(change));
       expect(await queue.cancel('default', 'r2')).toMatchObject({ status: 'cancelled', exit: { reason: 'cancelled' } });
       expect(await queue.cancel('default', 'r1')).toMatchObject({ status: 'running' });
-      expect(told).toContainEqual({ id: 'r1', status: 'running', cancel: true });
+      expect(changes).toContainEqual({ id: 'r1', status: 'running', cancel: true });
       expect(await queue.cancel('other', 'r1')).toBeNull();
-      expect(await queue.cancel('default', 'nobody')).toBeNull();
+      expect(await queue.cancel('default', 'unknown')).toBeNull();
       expect(await claim(queue)).toEqual([]);
       await queue.finish(first, { ...success(''), status: 'cancelled' });
       expect(await queue.cancel('default', 'r1')).toMatchObject({ status: 'cancelled' });
@@ -228,15 +228,15 @@ export function queueContract(name: string, start: (leases: Leases) => QueueUnde
     it('loses no cancellation that comes while the run is being claimed', async () => {
       const { queue } = await setUp();
       await queue.submit(newRun('r1'));
-      const told: string[] = [];
-      queue.onChange(({ id, cancel }) => cancel && told.push(id));
+      const changes: string[] = [];
+      queue.onChange(({ id, cancel }) => cancel && changes.push(id));
       const claiming = claim(queue);
       const cancelling = queue.cancel('default', 'r1');
       const [[claimed], cancelled] = await Promise.all([claiming, cancelling]);
       if (claimed === undefined) expect(cancelled).toMatchObject({ status: 'cancelled' });
       else
         await expect
-          .poll(() => claimed.isCancelled || told.includes('r1') || claimed.lost?.aborted === true)
+          .poll(() => claimed.isCancelled || changes.includes('r1') || claimed.lost?.aborted === true)
           .toBe(true);
     });
 
@@ -245,7 +245,7 @@ export function queueContract(name: string, start: (leases: Leases) => QueueUnde
       for (const id of ['r1', 'r2', 'r3', 'r4']) await queue.submit(newRun(id));
       const [one, two] = (await claim(queue, 2)) as [Claim, Claim];
       await queue.finish(one, success('kept'));
-      await isTold(queue, two);
+      await isRunning(queue, two);
       await queue.mark(two, { status: 'running', reason: 'server mute: tools/list, 1 s of 60' });
       await queue.cancel('default', two.run.id);
       const again = await under.reopen(queue);
@@ -258,7 +258,7 @@ export function queueContract(name: string, start: (leases: Leases) => QueueUnde
       expect({ underway: queued + running, succeeded }).toEqual({ underway: 3, succeeded: 1 });
       await under.pass(under.leaseMs);
       const claims = await claim(again);
-      // Where others may have claimed meanwhile nobody's runs come first.
+      // With other claimants no order is guaranteed.
       if (again.isShared) expect(ids(claims).sort()).toEqual(['r2', 'r3', 'r4']);
       else expect(ids(claims)).toEqual(['r2', 'r3', 'r4']);
       expect(claims.find(({ run }) => run.id === 'r2')).toMatchObject({ attempt: 2, isCancelled: true });
@@ -269,11 +269,11 @@ export function queueContract(name: string, start: (leases: Leases) => QueueUnde
       for (const id of ['r1', 'r2']) await queue.submit(newRun(id));
       const [first] = (await claim(queue, 1)) as [Claim];
       await queue.mark(first, { status: 'waiting' });
-      const told: unknown[] = [];
-      queue.onChange((change) => told.push(change));
+      const changes: unknown[] = [];
+      queue.onChange((change) => changes.push(change));
       const until = { kind: 'approval', request: 'abc-1' } as const;
       expect(await queue.park(first, until)).toBe(true);
-      expect(told).toContainEqual({ id: 'r1', status: 'parked', cancel: false });
+      expect(changes).toContainEqual({ id: 'r1', status: 'parked', cancel: false });
       expect(await queue.renew(first, under.leaseMs)).toBe(false);
       expect(await queue.finish(first, success('late'))).toBe(false);
       expect(await queue.park(first, until)).toBe(false);
@@ -282,7 +282,7 @@ export function queueContract(name: string, start: (leases: Leases) => QueueUnde
       expect(await queue.forget(Date.now() + 1e9)).toEqual([]);
       expect(await queue.wake('other', 'r1')).toBe(false);
       expect(await queue.wake('default', 'r2')).toBe(false);
-      expect(await queue.wake('default', 'nobody')).toBe(false);
+      expect(await queue.wake('default', 'unknown')).toBe(false);
       const both = await Promise.all([queue.wake('default', 'r1'), queue.wake('default', 'r1')]);
       expect(both.sort()).toEqual([false, true]);
       const claims = await claim(queue);
@@ -294,7 +294,7 @@ export function queueContract(name: string, start: (leases: Leases) => QueueUnde
       expect((await queue.get('default', 'r1'))?.parked_for ?? null).toBeNull();
     });
 
-    it('tells of parked runs by pages, of one pool, and knows them after its process was killed', async () => {
+    it('lists the parked runs of a pool in pages, and retains them after its process was killed', async () => {
       const { under, queue } = await setUp();
       for (let n = 1; n <= 5; n++) await queue.submit(newRun(`r${n}`));
       await queue.submit(newRun('g1', { pool: 'gpu' }));
@@ -328,7 +328,7 @@ export function queueContract(name: string, start: (leases: Leases) => QueueUnde
       expect(await queue.wake('default', 'r1')).toBe(false);
       expect((await queue.parked('default', null, 10)).runs).toEqual([]);
       // Before that it would be cancelled as a run that waits, and there would be nothing to park.
-      await isTold(queue, two);
+      await isRunning(queue, two);
       await queue.cancel('default', 'r2');
       expect(await queue.park(two, { kind: 'time', atMs: 7 })).toBe(true);
       expect(await claim(queue)).toMatchObject([{ isCancelled: true, run: { id: 'r2' } }]);
@@ -348,7 +348,7 @@ export function queueContract(name: string, start: (leases: Leases) => QueueUnde
       expect((await queue.list('default', { limit: 10, status: 'dead' })).runs).toEqual([]);
     });
 
-    it('counts tokens by scope and day, over restarts, and lets nobody beyond a limit that many share [cluster.budgets]', async () => {
+    it('counts tokens by scope and day, over restarts, and enforces a limit that callers share [cluster.budgets]', async () => {
       const { queue } = await setUp();
       const day = '2026-11-17';
       await queue.spend('task a', day, 70);

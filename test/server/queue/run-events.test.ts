@@ -5,10 +5,10 @@ const statuses = (events: readonly RunEvent[]) => events.map(({ data }) => JSON.
 
 it('an attempt that was replaced tells nothing any more, not even that the run has ended', () => {
   const all = new AllRunEvents();
-  const told: RunEvent[][] = [[], []];
-  const first = all.begin('run', 1, (event) => told[0]?.push(event));
+  const emitted: RunEvent[][] = [[], []];
+  const first = all.begin('run', 1, (event) => emitted[0]?.push(event));
   first.emit('status', 'running');
-  const second = all.begin('run', 2, (event) => told[1]?.push(event));
+  const second = all.begin('run', 2, (event) => emitted[1]?.push(event));
   first.emit('status', 'queued');
   first.idle();
   first.end();
@@ -16,11 +16,11 @@ it('an attempt that was replaced tells nothing any more, not even that the run h
   expect(all.of('run')?.hasEnded).toBe(false);
   second.end();
   expect(all.of('run')?.hasEnded).toBe(true);
-  expect(told.map(statuses)).toEqual([['running'], ['running again']]);
-  expect(told.flat().map(activationOf)).toEqual([1, 2]);
+  expect(emitted.map(statuses)).toEqual([['running'], ['running again']]);
+  expect(emitted.flat().map(activationOf)).toEqual([1, 2]);
 });
 
-it('ids rise, also where a run is begun again that told as much before', () => {
+it('ids increase over all activations of a run, however many events the earlier ones had', () => {
   const all = new AllRunEvents();
   for (const life of [1, 1, 2]) {
     const attempt = all.begin('run', life);
@@ -37,7 +37,7 @@ it('ids rise, also where a run is begun again that told as much before', () => {
   expect(ids).toEqual([...new Set(ids)].toSorted((a, b) => a - b));
 });
 
-it('those who follow a run that rests go on with its next attempt, or are told that it is not kept any more', () => {
+it('readers of an idle run continue with its next attempt, or are notified that its events were evicted', () => {
   const all = new AllRunEvents();
   const heard: RunUpdate[] = [];
   const attempt = all.begin('run', 1);
