@@ -1,8 +1,10 @@
-// Writes what is made from tables of the code: the marked parts of the pages in docs/ and of the guest SDKs.
+// Writes what is generated from tables of the code: marked parts of the pages in docs/ and of the guest SDKs, and the schema
+// of the audit log.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { abiCalls, abiConventions, errnoTable, featureList } from './abi-page.ts';
+import { auditSchema } from './audit-schema.ts';
 import { commandParts } from './command-reference.ts';
 import { assemblyScriptCalls, assemblyScriptComponentCalls, cComponentCalls, fillSource } from './component-sdk.ts';
 import { errorParts } from './error-catalogue.ts';
@@ -53,6 +55,7 @@ export function generatedPages(): Page[] {
   }));
   return [
     ...pages,
+    { path: 'src/generated/audit.schema.json', text: auditSchema() },
     sdkPart('c/spear-component.h', cComponentCalls()),
     sdkPart('assemblyscript/spear.ts', assemblyScriptCalls()),
     sdkPart('assemblyscript/spear-component.ts', assemblyScriptComponentCalls()),

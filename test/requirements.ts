@@ -468,7 +468,7 @@ export const requirements: readonly Requirement[] = [
   { id: 'audit.killed', promise: 'After SIGKILL the last lines may be missing, never one before them, and the next process appends to the same file.', docs: 'docs/audit.md#buffering-and-durability' },
   { id: 'audit.refuse', promise: 'With on_failure = "refuse" a call or an approval whose line is not in the file is answered with an error, and nothing is sent.', docs: 'docs/audit.md#refusing-calls-that-cannot-be-logged' },
   { id: 'audit.rotation', promise: 'A full file is rotated without losing a line, a configured number is retained, and the chain continues in the next one.', docs: 'docs/audit.md#configuration' },
-  { id: 'audit.schema', promise: 'Every audit line validates against src/server/audit/audit.schema.json, which knows every kind of event.', docs: 'docs/audit.md' },
+  { id: 'audit.schema', promise: 'Every audit line validates against src/generated/audit.schema.json, which knows every kind of event.', docs: 'docs/audit.md' },
   { id: 'audit.secrets', promise: 'Env values, headers, tokens and credentials in arguments never appear in the audit log in any form of arguments, on stderr or stdout, or in a result.', docs: 'docs/audit.md#argument-redaction' },
   { id: 'audit.sms', promise: 'A registry writes its own audit log: who changed which record, before and after with secrets masked, rejected requests, reloads, start and end.', docs: 'docs/audit.md#registry-audit-log' },
   { id: 'audit.strict', promise: 'spear audit verify reports how much is missing, and with --strict exits with 1 for lines that were rotated away or lost and for chains without an end.', docs: 'docs/audit.md#what-the-hash-chain-proves' },

@@ -84,7 +84,7 @@ it('holds what it needs and nothing of the workshop [package.contents]', () => {
       'guest-examples/assemblyscript/spear.ts',
       'guest-examples/javascript/spear.js',
       'guest-examples/rust/src/lib.rs',
-      'src/server/audit/audit.schema.json',
+      'src/generated/audit.schema.json',
       'wit/spear.wit',
     ]),
   );

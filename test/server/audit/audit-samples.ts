@@ -10,7 +10,13 @@ import { tempDir } from '../../agent/mcp/client/pool-samples.ts';
 import { trailLines } from './audit-schema.ts';
 
 const call = { session_id: 'chat-1', request_id: 'call_1', source: 'mcp', server_id: 'fs', tool_name: 'read' } as const;
-const exclusion = { server_id: 'x', tool_name: null, reason: 'unknown_server', layer: 'registry', detail: 'not there' };
+const exclusion = {
+  server_id: 'x',
+  tool_name: null,
+  reason: 'unknown_server',
+  layer: 'registry' as const,
+  detail: 'not there',
+};
 const digests = { args_sha256: 'a'.repeat(64), tool_sha256: 'b'.repeat(64) };
 const { source: _, ...asked } = call;
 

@@ -1,6 +1,6 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { JsonObject } from '../../../src/base/json.ts';
-import schema from '../../../src/server/audit/audit.schema.json' with { type: 'json' };
+import schema from '../../../src/generated/audit.schema.json' with { type: 'json' };
 
 const validate = new Ajv2020({ allErrors: true, strict: true, allowUnionTypes: true }).compile(schema);
 

@@ -75,7 +75,7 @@ describe('the lines of a trail', () => {
       server_id: `s${index}`,
       tool_name: null,
       reason: 'not_allowed',
-      layer: 'task',
+      layer: 'task' as const,
       detail: 'x'.repeat(5_000),
     }));
     writer.append([auditJson(null, 'run-1', { ...samples[2], exclusions })]);

@@ -149,7 +149,13 @@ describe('counting', () => {
     for (const id of ['fs', 'git', 'gone']) metrics.mcp.labels.knowServer(id);
     const written: AuditEvent[] = [];
     const trail = metrics.mcp.trail({ write: (_, event) => written.push(event) }, 'nightly');
-    const left = { server_id: 'gone', tool_name: null, reason: 'unknown_server', layer: 'registry', detail: '' };
+    const left = {
+      server_id: 'gone',
+      tool_name: null,
+      reason: 'unknown_server',
+      layer: 'registry' as const,
+      detail: '',
+    };
     const about = { session_id: 'chat-1', request_id: 'a', server_id: 'fs', tool_name: 'write' };
     const injected = { event: 'mcp.injected', session_id: 'chat-1', exclusions: [], duration_ms: 1 } as const;
     const events: AuditEvent[] = [
