@@ -1,28 +1,32 @@
+/*
+ * The table of hostcalls: the single source of the imports of modules and components, the ABI page, and the checks of
+ * `wit/spear.wit` and the SDKs. Rows are only appended: the index of a row is part of the hash in recorded journals.
+ */
 import type { ErrnoName } from './errno.ts';
 
 /**
- * How one parameter of a call crosses into the host.
+ * How a parameter is passed to the host.
  *
  * - `fd`, `i32`: one core parameter
  * - `text`: `(ptr, len)`, UTF-8, invalid bytes replaced
- * - `bytes`: `(ptr, len)`, as they are; a component passes `list<u8>`
+ * - `bytes`: `(ptr, len)`, unchanged; a component passes `list<u8>`
  * - `out`: `(out_ptr, out_len_ptr)`, the out-buffer convention
- * - `arg`: `(arg_ptr, arg_len_ptr)` of the `*_ctl` calls: input or out-buffer, as the command says
+ * - `arg`: `(arg_ptr, arg_len_ptr)` of the `*_ctl` calls: input or out-buffer, depending on the command
  */
 export type ParamKind = 'fd' | 'i32' | 'text' | 'bytes' | 'out' | 'arg';
 
-/** What bounds a `text` or `bytes`: a name, one log line, one frame of a stream, or the limits of the task. */
+/** The bound of a `text` or `bytes`: a name, one log line, one frame of a stream, or limits of the task. */
 export type TextLimit = 'name' | 'log' | 'frame' | 'message' | 'param';
 
 export interface Param {
   readonly name: string;
   readonly kind: ParamKind;
   readonly limit?: TextLimit;
-  /** Of an `out`: not text, a component gets `list<u8>`. */
+  /** Of an `out`: binary, so that a component gets `list<u8>`. */
   readonly bytes?: true;
 }
 
-/** A command of a `*_ctl` call, and what its `arg` is. */
+/** A command of a `*_ctl` call, and the use of its `arg`. */
 export interface Command {
   readonly name: string;
   readonly arg: 'in' | 'out' | 'none';
@@ -32,27 +36,27 @@ export const NAME_BYTES = 4096;
 export const LOG_BYTES = 16_384;
 /** One frame of a user stream. */
 export const FRAME_BYTES = 256 * 1024;
-/** Streams that a guest may have open at one time. */
+/** User streams that a guest may have open at once. */
 export const MAX_STREAMS = 64;
 
-/** `full`; `partial`: so far it can only fail as its row says; `absent`: links and answers the one errno of its row. */
+/** `partial`: always fails with an errno of its row; `absent`: links and returns the one errno of its row. */
 export type Support = 'full' | 'partial' | 'absent';
 
 export interface Call {
   readonly name: string;
   readonly params: readonly Param[];
   readonly result: 'i32' | 'i64' | 'none';
-  /** What an i32 result that is no errno means: a new descriptor, nothing but success, a number, or the bytes written. */
+  /** Meaning of an i32 result that is not an errno: a new descriptor, success (0), a number, or the bytes written. */
   readonly gives: 'fd' | 'nothing' | 'number' | 'bytes';
   /** A local call never waits for the host; a suspending one may. */
   readonly mode: 'local' | 'suspending';
   readonly support: Support;
-  /** Extends the ABI that older hosts implement. */
+  /** An extension that older hosts do not have. */
   readonly ours: boolean;
   readonly summary: string;
   /**
-   * What a journal keeps of it besides its hash: messages that are taken while it runs, a value of a clock or of dice,
-   * that its wait timed out. Everything it passes, and what it comes to, is hashed.
+   * What a journal records besides the hash of parameters and result: messages taken during the call, a value of a clock or
+   * of entropy, a timeout of its wait.
    */
   readonly records: readonly ('messages' | 'value' | 'timeout')[];
   readonly commands: Readonly<Record<number, Command>>;
@@ -120,7 +124,7 @@ const absent = { support: 'absent' } as const;
 const noSys = { ENOSYS: 'not implemented by this host' } as const;
 const notConnected = { ENOTCONN: 'no client transport is attached to this run' } as const;
 
-/** Of a call that asks a server for a list. */
+/** Errnos of calls that list something of a server. */
 const serverErrnos = {
   EFAULT: outside,
   EBADF: 'not an open McpSession',
@@ -130,7 +134,7 @@ const serverErrnos = {
   ENOSPC: tooSmall,
 } as const;
 
-/** Of a call that waits for what a server does. */
+/** Errnos of calls that wait for a server. */
 const waitingErrnos = {
   EFAULT: outside,
   EBADF: 'not an open McpSession',

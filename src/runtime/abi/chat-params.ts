@@ -3,7 +3,7 @@ import type { ErrnoName } from './errno.ts';
 
 const MIB = 1024 * 1024;
 
-/** Parameters with a number: a larger value than `max` is taken as `max`, as one value serves tools of several kinds. */
+/** Numeric parameters. A value above `max` is clamped, because one value applies to tools of several kinds. */
 export const numberParams = {
   timeout_ms: { default: 600_000, max: 24 * 3_600_000, doc: 'deadline of a whole send' },
   max_iterations: { default: 8, max: 128, doc: 'model calls per send, handed-back rounds included' },
@@ -11,7 +11,7 @@ export const numberParams = {
   max_tool_output_bytes: { default: 65_536, max: 10 * MIB, doc: 'output of one tool call' },
 } as const;
 
-/** A guest tool's output is held twice, in its arena and in the history: it gets less room than an MCP tool's. */
+/** Lower than for MCP tools: the output of a guest tool is held twice, in its arena and in the history. */
 export const MAX_GUEST_TOOL_OUTPUT_BYTES = MIB;
 
 export type NumberParam = keyof typeof numberParams;
@@ -27,7 +27,7 @@ const ownParams: readonly OwnParam[] = [
   'tools',
 ];
 
-/** Compares instead of looking up: a key out of a guest's JSON has no hash yet, and computing it costs more. */
+/** perf: compares instead of a lookup, because a key parsed from guest JSON has no hash yet and computing one costs more. */
 function ownParam(key: string): OwnParam | undefined {
   for (const name of ownParams) if (name.length === key.length && name === key) return name;
   return key === 'max_tool_calls' ? 'max_total_tool_calls' : undefined;
@@ -38,9 +38,7 @@ export interface CheckedParam {
   readonly value: JsonValue;
 }
 
-/**
- * Checks one SET_PARAM outside the `mcp.` keys. What is not ours is the provider's business and passes as it is.
- */
+/** Checks a SET_PARAM outside the `mcp.` keys. Unknown keys are forwarded to the provider unchanged. */
 export function checkParam(key: string, value: JsonValue): CheckedParam | ErrnoName {
   const name = ownParam(key);
   switch (name) {

@@ -25,14 +25,14 @@ export const errno = {
 
 export type ErrnoName = keyof typeof errno;
 
-/** WASI preview 1 numbers its errors in its own way. */
+/** Errors of WASI preview 1, which have other numbers. */
 export const wasiErrno = { SUCCESS: 0, BADF: 8, FAULT: 21, INVAL: 28, IO: 29, NOSYS: 52, SPIPE: 70 } as const;
 
 export const errnoNames = Object.keys(errno) as ErrnoName[];
 
 /**
- * What a handler returns instead of a value when the call fails. There is one per errno, so that failing
- * allocates nothing, and only the binding turns it into a number.
+ * The failure of a hostcall, as its handler returns it. One object per errno, so that failing allocates nothing; only the
+ * binding turns it into a number.
  */
 export class Failure {
   readonly name: ErrnoName;

@@ -1,11 +1,11 @@
-/** What a core module imports WASI from, and the exports of which it has one: what a toolchain makes of `main`, or `run`. */
+/** Import module of WASI preview 1, and the entry functions, of which a core module exports one. */
 export const WASI_MODULE = 'wasi_snapshot_preview1';
 export const ENTRIES = ['_start', 'run'] as const;
 
-/** What a person can do something about; the words for it are those of whoever shows the error. */
+/** Problems with a known remedy; the command that shows the error words it. */
 export type ModuleProblem = 'unknown_imports' | 'component_parts';
 
-/** A module that cannot run here, in words for the person who gave it. */
+/** The module cannot run; the message is for its author. */
 export class ModuleError extends Error {
   readonly problem: ModuleProblem | null;
 
@@ -16,6 +16,6 @@ export class ModuleError extends Error {
   }
 }
 
-/** Why a tool that a guest registered as a callback cannot be called. */
+/** Why the host cannot call guest tools of this module. */
 export const NO_FUNCTION_TABLE =
   'the module exports no function table, through which the host calls tools; link it with --export-table (asc: --exportTable)';

@@ -4,30 +4,28 @@ interface FastBuffer extends Buffer {
   utf8Write(text: string, offset: number, length: number): number;
 }
 
-/** Before anything is known of a memory. */
 const NO_BYTES = Buffer.alloc(0) as FastBuffer;
 const NO_WORDS = new DataView(NO_BYTES.buffer, 0, 0);
 
 /**
- * The guest's linear memory. Growing it detaches the buffer behind every view, in silence, so each access goes through
- * {@link bytes} or {@link words}, which renew a detached view. Reading `memory.buffer` on every call instead would cost
- * ten times as much.
+ * The guest's linear memory. Growing it silently detaches every view, so each access goes through {@link bytes} or
+ * {@link words}, which renew a detached view. perf: reading `memory.buffer` on every call would cost ten times as much.
  */
 export class GuestMemory {
   #memory: WebAssembly.Memory | undefined;
   #bytes = NO_BYTES;
   #words = NO_WORDS;
-  /** Made at the first short text: most guests that wait have said little. */
+  /** Created on first use: most waiting guests have passed few texts. */
   #shortTexts: ShortTexts | null = null;
   #decode: ((ptr: number, length: number) => string) | null = null;
 
-  /** Until the instance exists its memory cannot be reached: no range is inside, and every pointer is a fault. */
+  /** Before this is called no range is valid, and every pointer is a fault. */
   attach(memory: WebAssembly.Memory): void {
     this.#memory = memory;
     this.#bytes = NO_BYTES;
   }
 
-  /** What the guest has now, whoever looks. */
+  /** Current size. */
   get byteLength(): number {
     return this.#memory?.buffer.byteLength ?? 0;
   }
@@ -41,7 +39,7 @@ export class GuestMemory {
     return this.#words;
   }
 
-  /** Both as the unsigned numbers that the guest meant. The sum cannot overflow a double. */
+  /** Whether the range is inside the memory. Both numbers are unsigned 32-bit, so the sum is exact. */
   holds(ptr: number, length: number): boolean {
     return ptr + length <= this.#fresh().byteLength;
   }
@@ -86,17 +84,17 @@ export class GuestMemory {
   }
 }
 
-/** Longest text that is looked up before it is decoded; roles, keys and names of servers and tools are shorter. */
+/** Longest text in the cache; roles, keys and names of servers and tools are shorter. */
 export const SHORT_TEXT_BYTES = 24;
 
 const SLOTS = 64;
 
 /**
- * Short texts that were decoded before. A guest says `user` a thousand times, and making a string of it costs ten times
- * as much as seeing that its bytes are the same again. Texts of ASCII only: their bytes are their characters.
+ * Cache of decoded short ASCII texts. perf: decoding `user` for the thousandth time costs ten times as much as comparing
+ * its bytes with the cached string.
  */
 export class ShortTexts {
-  /** Made at the first text: most guests that wait have said little. */
+  /** Created on first use. */
   #texts: string[] | null = null;
 
   /** Precondition: the range is inside, and at most {@link SHORT_TEXT_BYTES} long. */

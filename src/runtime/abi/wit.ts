@@ -10,10 +10,10 @@ export const witPackage = {
 
 export type WitParamType = 'fd' | 's32' | 'string' | 'list<u8>';
 
-/** What a function gives back when it succeeds; `ready` is the record of `spear-epoll-wait`. */
+/** Type of a successful result; `ready` is the record of `spear-epoll-wait`. */
 export type WitValue = 'none' | 'fd' | 's32' | 's64' | 'bool' | 'string' | 'list<u8>' | 'list<ready>';
 
-/** A call as a component imports it. */
+/** A hostcall as a component imports it. */
 export interface WitFunction {
   readonly call: CallName;
   readonly interface: string;
@@ -44,10 +44,10 @@ const interfaces: readonly (readonly [prefix: string, name: string])[] = [
 export const HANDED_BACK = -1;
 const onlyInCore = new Set(['fn_offset']);
 
-/** A component has neither pointers nor buffers of its own, so these never reach it. */
+/** Errnos about pointers and buffers, which a component does not have. */
 const ofPointers: readonly string[] = ['EFAULT', 'ENOSPC'] satisfies ErrnoName[];
 
-/** Every call of the table, as `wit/spear.wit` declares it. */
+/** The hostcalls as `wit/spear.wit` declares them. */
 export const witFunctions: readonly WitFunction[] = calls.map((row: Call) => ({
   call: row.name as CallName,
   interface: interfaceOf(row),
@@ -57,7 +57,7 @@ export const witFunctions: readonly WitFunction[] = calls.map((row: Call) => ({
   fallible: Object.keys(row.errnos).some((name) => !ofPointers.includes(name)),
 }));
 
-/** The cases of `enum errno`; a case's place in the list is what crosses the border. */
+/** Cases of `enum errno`; a value is passed as the index of its case. */
 export const witErrnos: readonly string[] = errnoNames.map((name) => name.toLowerCase());
 
 export const errnoOrdinal = Object.freeze(

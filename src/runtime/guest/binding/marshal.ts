@@ -1,3 +1,12 @@
+/*
+ * Marshalling shared by the bindings of core modules and components: one adapter per shape of parameters, from pointers and
+ * numbers to the arguments of a handler. Bindings differ only in how a result is delivered (`Handover`).
+ *
+ * Invariants: ranges are checked before anything is read (EFAULT); a text beyond its limit is not decoded; nothing read from
+ * guest memory before an await or a callback is used after it.
+ *
+ * perf: bench/topics/hostcalls.ts. Adapters have fixed arity: rest parameters would cost more than most calls.
+ */
 import { type Call, type CallName, FRAME_BYTES, LOG_BYTES, NAME_BYTES, type TextLimit } from '../../abi/calls.ts';
 import type { Failure } from '../../abi/errno.ts';
 import type { GuestMemory } from '../../abi/memory.ts';
@@ -6,45 +15,45 @@ import type { CancellationScope } from '../cancellation-scope.ts';
 import type { GuestState } from '../hostcalls/guest-state.ts';
 import type { Body, HostcallTable } from '../hostcalls/table.ts';
 
-/** What a handler gives, and what it may give later. */
+/** Result of a handler, immediate or later. */
 export type Value = number | Body | Failure | bigint | undefined;
 export type Later = Value | Promise<Value>;
 
 export type AnyHandler = (guest: GuestState, ...args: (number | string | Uint8Array | undefined)[]) => Later;
 export type Import = (...args: number[]) => Later;
 
-/** What the imports of one instance are made from. */
+/** State that the imports of one instance share. */
 export interface Binding {
   readonly guest: GuestState;
   readonly memory: GuestMemory;
   /** Calls made so far, by row of the table. */
   readonly counts: Float64Array;
-  /** @default null: the guest has its thread for itself */
+  /** @default null: the guest has a dedicated thread */
   readonly scope?: CancellationScope | null;
 }
 
 type Delivered = number | bigint | undefined;
 
 /**
- * How what a handler gives goes back to the guest: the only thing in which the bindings differ. What the guest passed
- * after the parameters of the call says where: an out-buffer `(at, lengthAt)`, a return area `at`, or nothing.
+ * Delivers a handler's result to the guest. The arguments after the call's parameters say where: an out-buffer
+ * `(at, lengthAt)`, a return area `at`, or nothing.
  */
 export interface Handover {
   readonly deliver: (value: Later, at: number | undefined) => Delivered | Promise<Delivered>;
-  /** The same for a call with an out-buffer, in a binding that has them. */
+  /** For a call with an out-buffer. */
   readonly deliverInto: (
     value: Later,
     at: number | undefined,
     lengthAt: number | undefined,
     room: number,
   ) => Delivered | Promise<Delivered>;
-  /** How many bytes the out-buffer has room for, below 0 if it leaves the memory. Asked before the call. */
+  /** Capacity of the out-buffer, negative if it is outside the memory. Checked before the call. */
   readonly room: (at: number | undefined, lengthAt: number | undefined) => number;
-  /** What a range outside of the memory comes to. */
+  /** Result for a range outside the memory. */
   readonly fault: () => number;
 }
 
-/** Makes the import of a call out of its handler. */
+/** Creates the import of a call from its handler. */
 export type Shape = (handler: AnyHandler, binding: Binding, handover: Handover, index: number, row: Call) => Import;
 
 export const handlerOf = (table: HostcallTable, row: Call): AnyHandler => table[row.name as CallName] as AnyHandler;
@@ -76,10 +85,7 @@ const scalarAndText: Shape = (handler, { guest, memory, counts }, { deliver, fau
   };
 };
 
-/**
- * One adapter per shape of parameters, of fixed arity: rest parameters would cost more than most of the calls. Shapes
- * whose parameters are not the same in every binding are the bindings' own.
- */
+/** Adapters by shape. Shapes whose parameters differ between bindings are in the bindings. */
 export const shapes: Readonly<Record<string, Shape>> = {
   '':
     (handler, { guest, counts }, { deliver }, index) =>
@@ -207,7 +213,7 @@ export function count(counts: Float64Array, index: number): void {
 
 export const u32 = (value: number | undefined): number => (value as number) >>> 0;
 
-/** The most bytes that a parameter of a call may have; the argument of a command is bounded as a parameter is. */
+/** Limit of a parameter in bytes; the argument of a command is bounded like a session parameter. */
 export function textLimit(limits: Limits, row: Call, index: number): number {
   const param = row.params[index];
   const limit: TextLimit = param?.kind === 'arg' ? 'param' : (param?.limit ?? 'name');
@@ -217,7 +223,7 @@ export function textLimit(limits: Limits, row: Call, index: number): number {
   return limit === 'log' ? LOG_BYTES : NAME_BYTES;
 }
 
-/** Precondition: the memory holds the range. A text beyond its limit is not decoded: it may be gigabytes. */
+/** Decodes a text; undefined beyond its limit, which may be gigabytes. Precondition: the memory holds the range. */
 export function text(memory: GuestMemory, ptr: number, length: number, limit: number): string | undefined {
   return length > limit ? undefined : memory.readText(ptr, length);
 }

@@ -1,3 +1,11 @@
+/*
+ * Fast lane of components: core modules inside a component import host functions directly, in the canonical ABI, instead of
+ * through jco's glue, which is a hundred times slower (perf: bench/topics/component.ts).
+ *
+ * Used only for components for which preparation proved that their `spear:host` imports are the outer ones. Handlers are the
+ * same as in the glue; only arguments and results are lowered here. Memory for results comes from the guest's own
+ * `cabi_realloc`, whose answers are checked, and which may grow the memory: views are read again after it.
+ */
 import { Failure, fail } from '../../abi/errno.ts';
 import { GuestMemory } from '../../abi/memory.ts';
 import { errnoOrdinal, HANDED_BACK, type WitFunction } from '../../abi/wit.ts';
@@ -22,25 +30,24 @@ import type { Body, HostcallTable } from '../hostcalls/table.ts';
 import { trapGuest } from '../trap.ts';
 import { type ComponentCall, commandArgument, componentCalls, hostInterface } from './calls.ts';
 
-/** What all core modules of one component share. */
+/** State that all core modules of one component share. */
 export interface FastLane {
   readonly table: HostcallTable;
   readonly guest: GuestState;
   readonly counts: Float64Array;
-  /** @default one of its own for each */
+  /** @default a new one for each module */
   readonly newMemory?: () => GuestMemory;
-  /** @default null: the guest has its thread for itself */
+  /** @default null: the guest has a dedicated thread */
   readonly scope?: CancellationScope | null;
-  /** What else a module imports that gives way. @default nothing */
+  /** Imports of an instrumented module. @default none */
   readonly preemptionImports?: (module: WebAssembly.Module) => WebAssembly.Imports;
 }
 
-/** Some toolchains let the module import its memory and allocator from here instead of exporting them. */
+/** Module from which some toolchains import memory and allocator instead of exporting them. */
 const SURROUNDINGS = 'env';
 
 /**
- * Instantiates a core module of a component with our functions in the place of jco's wherever the module imports
- * `spear:host` by its name. What the glue would have passed there does the same, a hundred times slower.
+ * Instantiates a core module with host functions instead of the glue's wherever it imports `spear:host` by name.
  */
 export function instantiateInFastLane(
   lane: FastLane,
@@ -63,13 +70,12 @@ export function instantiateInFastLane(
 }
 
 interface LazyHeap extends GuestHeap {
-  /** Until then no pointer of the guest is valid: a start function runs before its instance can be reached. */
+  /** Before this no guest pointer is valid: a start function runs before its instance exists. */
   readonly attach: (exports: WebAssembly.Instance['exports']) => void;
 }
 
 /**
- * Where the module has its memory and allocator: what it imports from its surroundings, else what it exports. The proof
- * of the fast lane rests on the same rule.
+ * Memory and allocator of the module: imported from `env`, else exported. The proof of the fast lane uses the same rule.
  */
 function heapOf(
   { newMemory = () => new GuestMemory() }: FastLane,
@@ -120,7 +126,7 @@ function bindCall(table: HostcallTable, binding: Binding, heap: GuestHeap, call:
   return row.mode === 'suspending' ? suspending(binding.scope ?? null, bound) : bound;
 }
 
-/** Whatever it is given, the return area comes last. */
+/** The return area is the last argument. */
 const absent =
   (answer: () => ReturnType<ReturnType<typeof handlerOf>>, { deliver }: Handover) =>
   (...args: number[]) =>
@@ -129,7 +135,7 @@ const absent =
 const componentShapes: Readonly<Record<string, Shape>> = {
   ...shapes,
 
-  // cchat-write-fn: there is no function table that the host could reach
+  // cchat-write-fn: a component has no function table, so its tools are always handed back
   'fd i32 text'(handler, { guest, memory, counts }, { deliver, fault }, index, row) {
     const limit = textLimit(guest.limits, row, 2);
     return (fd, p, n, at) => {
@@ -166,7 +172,7 @@ const componentShapes: Readonly<Record<string, Shape>> = {
 /** `cabi_realloc` of the guest: `(old_ptr, old_size, align, new_size) → ptr`. */
 export type Realloc = (oldPtr: number, oldSize: number, align: number, newSize: number) => number;
 
-/** The memory that one core module of a component works in, and how the host gets room in it. */
+/** Memory and allocator of one core module of a component. */
 export interface GuestHeap {
   readonly memory: GuestMemory;
   readonly realloc: Realloc;
@@ -177,7 +183,7 @@ type Store = (value: Value, at: number | undefined) => number | bigint | undefin
 const OK = 0;
 const ERR = 1;
 
-/** A `result<_, errno>`, one with a number, and one with a list: how it lies in memory, and where its payload begins. */
+/** Memory layout of a `result<_, errno>`: without a value, with a number, with a list. */
 interface Layout {
   readonly align: number;
   readonly bytes: number;
@@ -193,10 +199,10 @@ const RECORD = { align: 4, bytes: RECORD_BYTES } as const;
 
 const fault = () => trapGuest('a hostcall received a string or list outside the guest memory');
 
-/** A component has no buffers of its own, so there is always room. */
+/** Unlimited: the result is allocated in guest memory. */
 const room = () => Number.POSITIVE_INFINITY;
 
-/** The canonical ABI's way to hand a result over: flat if it is one number, else into the guest's return area. */
+/** Delivers results in the canonical ABI: flat if one number, else in the guest's return area. */
 export function loweredResult(heap: GuestHeap, { value, fallible }: WitFunction): Handover {
   const store = fallible ? storeOf(heap, value) : (given: Value) => given as number | bigint | undefined;
   const deliver: Handover['deliver'] = (given, at) =>
@@ -204,7 +210,7 @@ export function loweredResult(heap: GuestHeap, { value, fallible }: WitFunction)
   return { deliver, deliverInto: deliver, room, fault };
 }
 
-// Bytes first: walking their prototypes to see that they are no promise would cost as much as copying a short body.
+// perf: bytes first, because `instanceof Promise` on them costs as much as copying a short body.
 const isPromise = (given: Later): given is Promise<Value> => !ArrayBuffer.isView(given) && given instanceof Promise;
 
 function storeOf(heap: GuestHeap, value: WitFunction['value']): Store {
@@ -236,7 +242,7 @@ function storeOf(heap: GuestHeap, value: WitFunction['value']): Store {
   }
 }
 
-/** `result<list, errno>`. A command that gives nothing but success gives an empty text. */
+/** Stores a `result<list, errno>`; a number (plain success) becomes an empty list. */
 function storeBytes(
   heap: GuestHeap,
   given: Value,
@@ -255,7 +261,7 @@ function storeBytes(
     if (typeof body === 'string') memory.writeText(body, ptr, length);
     else memory.bytes.set(body, ptr);
   }
-  const area = returnArea(memory, at, listResult); // looked at last: the guest's realloc may have grown the memory
+  const area = returnArea(memory, at, listResult); // checked last: the guest's realloc may have grown the memory
   const { words } = memory;
   words.setUint8(area, OK);
   words.setUint32(area + listResult.payloadAt, ptr, true);
@@ -263,7 +269,7 @@ function storeBytes(
   return undefined;
 }
 
-/** Room in the guest's memory, from its own allocator, which may answer with anything. */
+/** Allocates with the guest's allocator, whose answer is untrusted. */
 function allocate({ memory, realloc }: GuestHeap, align: number, length: number): number {
   const ptr = u32(realloc(0, 0, align, length));
   if (ptr % align !== 0) trapGuest(`cabi_realloc returned the address ${ptr}, which is not aligned to ${align}`);

@@ -10,12 +10,12 @@ import { type ComponentCall, commandArgument, componentCalls } from './calls.ts'
 
 type GlueFunction = (...given: unknown[]) => unknown;
 
-/** What jco takes for a `result`: it would take a thrown error as well, at a higher price. */
+/** A `result` as jco accepts it; a thrown error would be slower. */
 type GlueResult = { readonly tag: 'ok'; readonly val: unknown } | { readonly tag: 'err'; readonly val: string };
 
 /**
- * An interface of `spear:host` for jco: values in, values out. It serves where the fast lane must not, so it is the
- * same hostcalls, and nothing but their parameters and results is different.
+ * An interface of `spear:host` for jco's glue: values in, values out. It serves components that may not use the fast lane,
+ * with the same handlers.
  */
 export function glueInterface(
   table: HostcallTable,
@@ -74,7 +74,7 @@ function argumentsOf(
   return args;
 }
 
-/** A text beyond its limit is none, as in every binding. */
+/** Undefined for a text beyond its limit, as in every binding. */
 function within(limit: number, given: unknown): string | undefined {
   const text = typeof given === 'string' ? given : Buffer.from(given as Uint8Array).toString();
   return Buffer.byteLength(text) > limit ? undefined : text;
@@ -105,7 +105,7 @@ function asRecords(bytes: Uint8Array): { readonly fd: number; readonly events: n
   }));
 }
 
-/** What jco generates for a component. `imports` has its interfaces by name, with and without their version. */
+/** The function that jco generates for a component. `imports` has interfaces by name, with and without version. */
 export type Instantiate = (
   getCoreModule: (name: string) => WebAssembly.Module,
   imports: Readonly<Record<string, unknown>>,
@@ -116,15 +116,14 @@ export type ComponentExports = Readonly<Record<string, unknown>>;
 
 const ENTRY = 'export function instantiate(';
 const REST = /\nexport const _util = \{\s*\}/;
-/** With the bracket, which no name of a guest can have: one of them may well be `import.meta.url`. */
+/** Includes the bracket, which no guest name can contain: a guest name may be `import.meta.url`. */
 const OWN_ADDRESS = ', import.meta.url)';
 
 const silent = () => {};
 
 /**
- * Globals that the glue names but gets no use of here: it is given its core modules and its imports, and what it says to
- * a console would stand among the guest's own output. Not a sandbox, for the text was admitted; but what it cannot name
- * it cannot misuse by mistake.
+ * Globals that are hidden from the glue: it needs none of them, and its console output would mix with the guest's. Not a
+ * sandbox, because the text was admitted before; it prevents use by mistake.
  */
 const hidden: Readonly<Record<string, unknown>> = {
   process: undefined,
@@ -136,8 +135,8 @@ const hidden: Readonly<Record<string, unknown>> = {
 };
 
 /**
- * Turns the text of the glue into its one function. As a function of this context rather than as a module: that takes a
- * third of the time, needs no file that could be exchanged meanwhile, and leaves `import()` without a loader.
+ * Compiles the glue as a function of this context rather than as a module: takes a third of the time, needs no file that
+ * could be replaced meanwhile, and leaves `import()` without a loader.
  */
 export function evaluateGlue(glue: string): Instantiate {
   const { compileFunction } = process.getBuiltinModule('node:vm');
@@ -156,7 +155,7 @@ export function evaluateGlue(glue: string): Instantiate {
   return make(...Object.values(hidden)) as Instantiate;
 }
 
-/** jco gives some names of a component to variables of its own; not every name can be that of one. */
+/** Some component names become JavaScript variables of the glue, and not every name is valid there. */
 function compiled<T>(compile: () => T): T {
   try {
     return compile();

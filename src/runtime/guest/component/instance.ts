@@ -13,7 +13,7 @@ import { preview2 } from './wasi/preview2.ts';
 import type { StdinSource } from './wasi/streams.ts';
 
 export interface ComponentGuest extends Omit<CoreGuest, 'readStdin'> {
-  /** The table for a binding that gets its texts as they are. */
+  /** The table for a binding that receives texts as JavaScript strings. */
   readonly textTable: HostcallTable;
 }
 
@@ -80,7 +80,7 @@ export async function runComponent(
     return module;
   }
 
-  /** What is passed to jco serves whatever the fast lane does not, so it is the real thing. */
+  /** The imports of the glue are fully functional: they serve what the fast lane does not. */
   function linkImports(): Record<string, unknown> {
     const { args, env, output, textTable } = guest;
     const wasi = preview2({
@@ -105,7 +105,7 @@ export async function runComponent(
   }
 }
 
-/** The names are the guest's: they never reach a prototype. */
+/** Names come from the guest, so prototypes are not consulted. */
 const own = (from: Readonly<Record<string, object>>, key: string): object | undefined =>
   Object.hasOwn(from, key) ? from[key] : undefined;
 
@@ -123,7 +123,7 @@ function describeFailedStart(error: unknown): GuestEnding {
   return suspended ? { kind: 'load_failed', message: SUSPENDED_AT_START } : describeTrap(error);
 }
 
-/** A component cannot be entered while it waits, so nobody but itself can run its tools. */
+/** A component cannot be entered while it waits in an import, so the host cannot call its tools. */
 function handsBack(guest: Pick<GuestState, 'notice'>): ToolRunner {
   return async () => {
     guest.notice(

@@ -23,7 +23,7 @@ const EFAULT = fail.EFAULT.returned;
 const ENOSPC = fail.ENOSPC.returned;
 const EINVAL = fail.EINVAL.returned;
 
-/** Of UTF-8, for one unit of UTF-16. */
+/** UTF-8 bytes per UTF-16 unit. */
 const MOST_BYTES_PER_UNIT = 3;
 
 type Result = number | bigint | undefined;
@@ -32,7 +32,7 @@ const rows: ReadonlyMap<string, { readonly row: Call; readonly index: number }> 
   calls.map((row: Call, index) => [row.name, { row, index }]),
 );
 
-/** The imports of module `spear` by their names: the only place that makes negative numbers. */
+/** Imports of module `spear`, by name. Only this file turns failures into negative numbers. */
 export function bindCoreImports(table: HostcallTable, binding: Binding): (name: string) => unknown {
   const handover = coreHandover(binding.memory);
   return (name) => {
@@ -50,12 +50,12 @@ export function bindCoreImports(table: HostcallTable, binding: Binding): (name: 
 
 const fault = () => EFAULT;
 
-/** A number or a negative errno; bytes by the out-buffer convention: capacity in, length out. */
+/** Delivers a number, a negative errno, or bytes by the out-buffer convention (capacity in, length out). */
 function coreHandover(memory: GuestMemory): Handover {
   return {
     deliver: later,
     deliverInto(body, out, outLen, capacity) {
-      // Bytes first: walking their prototypes to see that they are no promise would cost as much as copying a short body.
+      // perf: bytes first, because `instanceof Promise` on them costs as much as copying a short body
       if (ArrayBuffer.isView(body)) return writeBytes(body as Uint8Array, memory, out, outLen, capacity);
       if (body instanceof Promise) return body.then((value) => writeOut(value, memory, out, outLen, capacity));
       return writeOut(body, memory, out, outLen, capacity);
@@ -68,7 +68,7 @@ function coreHandover(memory: GuestMemory): Handover {
 const coreShapes: Readonly<Record<string, Shape>> = {
   ...shapes,
 
-  // cchat_write_fn: the slot of the function table stands before the text
+  // cchat_write_fn: the index into the function table precedes the text
   'fd i32 text'(handler, { guest, memory, counts }, { deliver }, index, row) {
     const limit = textLimit(guest.limits, row, 2);
     return (fd, a, p, n) => {
@@ -80,7 +80,7 @@ const coreShapes: Readonly<Record<string, Shape>> = {
     };
   },
 
-  // cchat_recv, mcp_result: the shortest way from a body to the buffer, for what is called most
+  // cchat_recv, mcp_result. perf: bench/topics/hostcalls.ts; the most frequent shape copies without `deliverInto`
   'fd out':
     (handler, { guest, memory, counts }, { deliverInto }, index) =>
     (fd, out, outLen) => {
@@ -130,7 +130,7 @@ function later(value: Later): Result | Promise<Result> {
   return value as Result;
 }
 
-/** The memory may have grown since the call began, never shrunk: the ranges still hold. */
+/** Memory only grows during a call, so ranges checked before it are still valid. */
 function writeOut(
   body: Value,
   memory: GuestMemory,
@@ -141,7 +141,7 @@ function writeOut(
   if (ArrayBuffer.isView(body)) return writeBytes(body as Uint8Array, memory, out, outLen, capacity);
   if (typeof body === 'number') return body;
   if (typeof body !== 'string') return (body as Failure).returned;
-  // Where the longest encoding would fit, nobody need ask how long this one is.
+  // perf: the exact length is not computed if the longest encoding fits
   const most = body.length * MOST_BYTES_PER_UNIT;
   const length = most <= capacity ? most : Buffer.byteLength(body);
   if (length > capacity) return tooSmall(memory, outLen, length);
@@ -150,7 +150,6 @@ function writeOut(
   return written;
 }
 
-/** There are never more of them than the guest has room for. */
 const recordsIn = (bytes: number): number => (bytes / RECORD_BYTES) | 0;
 
 function writeRecords(

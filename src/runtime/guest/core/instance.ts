@@ -17,13 +17,12 @@ export interface CoreGuest {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly output: Output;
-  /** Everything of the guest's state but what needs the instance. */
+  /** `runTool` is set once the instance exists. */
   readonly state: Omit<GuestState, 'runTool'> & { runTool: ToolRunner };
   /** Calls made so far, by row of the table. */
   readonly counts: Float64Array;
-  /** What its calls do. */
   readonly table: HostcallTable;
-  /** Null: the guest has its thread for itself. */
+  /** Null: the guest has a dedicated thread. */
   readonly scope: CancellationScope | null;
   readonly yieldPoints: YieldPoints;
   newMemory(): GuestMemory;
@@ -39,12 +38,12 @@ export function runCore(guest: CoreGuest, start: CoreStart): Promise<GuestEnding
   return new CoreRun(guest).run(start);
 }
 
-/** A module from its start to its end. While it waits it holds no more than this: thousands do. */
+/** One execution of a module. Kept small: thousands of guests wait at once. */
 class CoreRun {
   readonly #guest: CoreGuest;
   readonly #memory: GuestMemory;
   #exports: Exports | null = null;
-  /** Made when the first tool is called. */
+  /** Created by the first tool call. */
   #tools: CoreToolRunner | null = null;
   #exitCode: number | null = null;
 
@@ -68,9 +67,9 @@ class CoreRun {
     } catch (error) {
       ending = this.#exitCode === null ? describeTrap(error) : { kind: 'exit', code: this.#exitCode };
     }
-    const judged = this.#judge(ending);
+    const checked = this.#checkTools(ending);
     this.#guest.state.fds.closeAll();
-    return judged;
+    return checked;
   }
 
   #instantiate({ module, unknownImports, turns }: CoreStart): Exports {
@@ -112,7 +111,7 @@ class CoreRun {
     return this.#tools;
   }
 
-  /** As the engine would have: no pointer is valid yet, and no call can wait; only that others have their turns. */
+  /** Runs the start section as the engine would (no valid pointers, no blocking calls), but with yield points. */
   async #start(section: WebAssembly.GuestFunction): Promise<void> {
     const { scope } = this.#guest;
     if (scope) scope.canSuspend = false;
@@ -120,8 +119,8 @@ class CoreRun {
     if (scope) scope.canSuspend = true;
   }
 
-  /** A guest rarely notices that the model's calls of its tools failed: a run without tools must not look like a good one. */
-  #judge(ending: GuestEnding): GuestEnding {
+  /** Guests rarely notice failed tool calls, so a successful exit without callable tools is reported as a failure. */
+  #checkTools(ending: GuestEnding): GuestEnding {
     if (!this.#tools?.unreachable) return ending;
     const message = `the tools of the guest could not be called: ${NO_FUNCTION_TABLE}`;
     if (ending.kind === 'exit' && ending.code === 0) return { kind: 'load_failed', message };
@@ -131,8 +130,7 @@ class CoreRun {
 }
 
 /**
- * Only what the module imports, so that what it does not import need not exist. The names are the guest's: they are
- * looked up among our own only, and never reach a prototype.
+ * Creates only the imports of this module. Names come from the guest, so they are looked up without prototypes.
  */
 function linkImports(
   importing: WebAssembly.Module,
@@ -151,7 +149,7 @@ type ModuleImports = ReturnType<typeof WebAssembly.Module.imports>;
 
 const knownImports = new WeakMap<WebAssembly.Module, ModuleImports>();
 
-/** Asked once for all guests of a module: the engine makes the list anew each time. */
+/** Cached per module: the engine creates the list on every call. */
 function importsOf(module: WebAssembly.Module): ModuleImports {
   const known = knownImports.get(module) ?? WebAssembly.Module.imports(module);
   knownImports.set(module, known);
@@ -169,7 +167,7 @@ function missing(unknown: readonly UnknownImport[], module: string, name: string
 
 const MAX_TEXT_BYTES = 4096;
 
-/** `env.abort`, which AssemblyScript imports unless told otherwise: it says where, then traps. */
+/** `env.abort` of AssemblyScript: writes the position to stderr, then traps. */
 export function abortImport(memory: GuestMemory, output: Output) {
   return (message: number, file: number, line: number, column: number): never => {
     const where = `${readString(memory, file) || 'unknown file'}:${line}:${column}`;

@@ -7,14 +7,14 @@ import type { ToolAnswer } from '../hostcalls/guest-state.ts';
 
 const LENGTH_SLOT_BYTES = 8;
 const CALLBACK_PARAMETERS = 4;
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }); // a mark at the start is the tool's own
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }); // a byte order mark is part of the output
 
 type SuspendableTool = ReturnType<typeof WebAssembly.promising>;
 
 const failed = (rc: number, why = ''): ToolAnswer => ({ rc, content: why });
 const align = (value: number, to: number) => Math.ceil(value / to) * to;
 
-/** The function table under the names that C and Rust, then AssemblyScript, give it; else whichever there is. */
+/** The exported function table: the name of C and Rust, then of AssemblyScript, else the first table. */
 export function functionTable(
   exports: Readonly<Record<string, WebAssembly.ExportValue>>,
 ): WebAssembly.Table | undefined {
@@ -23,20 +23,20 @@ export function functionTable(
 }
 
 /**
- * Calls a guest tool: `(args_ptr, args_len, out_ptr, out_len_ptr) → i32`, everything inside the arena that the guest set
- * aside. The callback may grow the memory, make hostcalls and be suspended, so nothing read before it is used after it.
+ * Calls a guest tool: `(args_ptr, args_len, out_ptr, out_len_ptr) → i32`, with all buffers in the arena that the guest
+ * reserved. The callback may grow the memory, make hostcalls and be suspended, so nothing read before it is used after it.
  */
 export class CoreToolRunner {
   readonly #memory: GuestMemory;
   readonly #table: WebAssembly.Table | undefined;
   readonly #ending: () => boolean;
   readonly #notice: (text: string) => void;
-  /** A tool is called again and again, and making a function that suspends costs more than entering it. */
+  /** perf: creating a promising function costs more than calling it. */
   readonly #suspendable = new WeakMap<WebAssembly.GuestFunction, SuspendableTool>();
-  /** The model called a tool and there is no table to find it in. */
+  /** A tool was called and the module exports no function table. */
   unreachable = false;
 
-  /** `ending`: the guest was told to end, so that a trap is not the tool's. */
+  /** `ending`: the guest is being ended, so a trap is not the tool's failure. */
   constructor(
     memory: GuestMemory,
     table: WebAssembly.Table | undefined,
@@ -81,7 +81,7 @@ export class CoreToolRunner {
     return (await this.#call(tool, args, arena.ptr, out, first.length)).answer;
   }
 
-  /** By function, not by slot: the guest may put another one there. */
+  /** Cached by function, not by slot: the guest may replace the function in a slot. */
   #function(table: WebAssembly.Table, index: number): SuspendableTool | undefined {
     if (index < 0 || index >= table.length) return undefined;
     const fn = table.get(index);

@@ -1,9 +1,16 @@
+/*
+ * Descriptors of chat: `ChatSession` holds what the guest wrote since its last send, `ChatResponse` the body and events of one
+ * send, `EventLines` the unread lines of a streamed one. The host owns the history.
+ *
+ * A session has at most one running send. Data in a response counts as `answerBytes` of the guest until it is read or the
+ * descriptor is closed.
+ */
 import type { CheckedParam } from '../../abi/chat-params.ts';
 import type { SessionDelta } from '../../port/port.ts';
 import { IN, OUT } from './readiness.ts';
 import { type AnswerCount, FdEntry, PendingEntry } from './table.ts';
 
-/** A call of a guest tool that the model asked for and that waits to be run in the guest. */
+/** A call of a guest tool by the model, to be run in the guest. */
 export interface ToolRequest {
   readonly callback: number;
   readonly fnOffset: number;
@@ -14,21 +21,21 @@ export interface ToolRequest {
 export class ChatResponse extends PendingEntry {
   readonly kind = 'ChatResponse';
   readonly session: ChatSession;
-  /** Guest memory for the callbacks of this send, as it was set when the send began. */
+  /** Arena for the callbacks of this send, as set when the send began. */
   readonly arena: Arena;
-  /** Whether the send returned at once. O_NONBLOCK may change later, who runs the callbacks may not. */
+  /** Whether the send returned immediately. Fixed at the send, unlike O_NONBLOCK: it decides where callbacks run. */
   readonly background: boolean;
   readonly toolRequests: ToolRequest[] = [];
-  /** What can be read while the answer comes; null: the send is not streamed. */
+  /** Unread events of a streamed send; null: not streamed. */
   readonly events: EventLines | null;
   call = 0;
-  /** Callbacks of this send that are being run. */
+  /** Callbacks of this send that are running. */
   callbacks = 0;
-  /** Bytes of events that were read and of which the host has not been told. */
-  readUntold = 0;
+  /** Bytes of events that were read and not acknowledged to the host. */
+  unacknowledgedBytes = 0;
   readonly #count: AnswerCount;
 
-  /** `count` has the events that were not read. */
+  /** Unread events are counted in `count`. */
   constructor(session: ChatSession, streamed: boolean, count: AnswerCount, onCancel: (response: ChatResponse) => void) {
     super(() => {
       session.settled(this);
@@ -48,14 +55,14 @@ export class ChatResponse extends PendingEntry {
     this.#count.answerBytes += lines.byteLength;
   }
 
-  /** Whole lines; one that is longer than the capacity stays. Empty: there is none. */
+  /** Takes whole lines. A line longer than the capacity is returned and stays. Empty: no events. */
   takeEvents(capacity: number): Uint8Array {
     const { events } = this;
     if (events === null || events.byteLength === 0) return NO_LINES;
     const lines = events.take(capacity);
     if (lines.byteLength > capacity) return lines;
     this.#count.answerBytes -= lines.byteLength;
-    this.readUntold += lines.byteLength;
+    this.unacknowledgedBytes += lines.byteLength;
     return lines;
   }
 
@@ -82,29 +89,28 @@ export interface Arena {
   length: number;
 }
 
-/** As it is cheapest to write; {@link ChatSession.begin} makes of it what the port takes. */
-interface Writing {
-  /** Role and content in turn: a pair for each would be two more objects for the garbage collector to move. */
+/** Pending writes; {@link ChatSession.begin} converts them to the form of the port. */
+interface PendingWrites {
+  /** perf: role and content alternate; a pair per message would be two more objects to collect. */
   readonly messages: string[];
   readonly tools: [number, string][];
   readonly toolResults: [string, string][];
   readonly params: CheckedParam[];
 }
 
-/** The guest's end of a conversation: what was written since the last send. The history is the host's. */
 export class ChatSession extends FdEntry {
   readonly kind = 'ChatSession';
   readonly arena: Arena = { ptr: 0, length: 0 };
-  /** Ids of handed-back tool calls that wait for an answer. */
+  /** Ids of handed-back tool calls without a result. */
   readonly handedBack = new Set<string>();
-  /** Its name on the port: the descriptor. */
+  /** Id on the port: the descriptor number. */
   id = 0;
-  /** Whether the host knows of it: a session is made there by its first send. */
+  /** Whether the host has the session; its first send creates it there. */
   sent = false;
-  /** Sends whose last word from the host has not come, canceled ones too. */
+  /** Sends without a final reply, cancelled ones included. */
   unsettled = 0;
   readonly #onRelease: () => void;
-  #writing: Writing = emptyWriting();
+  #pendingWrites: PendingWrites = noWrites();
   #bytes = 0;
   #running: ChatResponse | undefined;
 
@@ -113,7 +119,7 @@ export class ChatSession extends FdEntry {
     this.#onRelease = onRelease;
   }
 
-  /** Counted by {@link reserve}. */
+  /** Sum of {@link reserve}. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -122,7 +128,7 @@ export class ChatSession extends FdEntry {
     return this.#running !== undefined;
   }
 
-  /** Counts what a write adds; false, and nothing counted, if the session would hold more than `limit`. */
+  /** Counts a write; false if the session would exceed `limit`. */
   reserve(bytes: number, limit: number): boolean {
     if (this.#bytes + bytes > limit) return false;
     this.#bytes += bytes;
@@ -130,28 +136,28 @@ export class ChatSession extends FdEntry {
   }
 
   writeMessage(role: string, content: string): void {
-    this.#writing.messages.push(role, content);
+    this.#pendingWrites.messages.push(role, content);
   }
 
   writeTool(fnOffset: number, definition: string): void {
-    this.#writing.tools.push([fnOffset, definition]);
+    this.#pendingWrites.tools.push([fnOffset, definition]);
   }
 
   writeToolResult(id: string, content: string): void {
     this.handedBack.delete(id);
-    this.#writing.toolResults.push([id, content]);
+    this.#pendingWrites.toolResults.push([id, content]);
   }
 
   writeParam(param: CheckedParam): void {
-    this.#writing.params.push(param);
+    this.#pendingWrites.params.push(param);
   }
 
   begin(response: ChatResponse): SessionDelta {
     this.#running = response;
     this.sent = true;
     this.unsettled += 1;
-    const { messages, tools, toolResults, params } = this.#writing;
-    this.#writing = emptyWriting();
+    const { messages, tools, toolResults, params } = this.#pendingWrites;
+    this.#pendingWrites = noWrites();
     return { messages: inPairs(messages), tools, toolResults, params: params.map(({ key, value }) => [key, value]) };
   }
 
@@ -179,17 +185,17 @@ function inPairs(texts: readonly string[]): [string, string][] {
   return pairs;
 }
 
-function emptyWriting(): Writing {
+function noWrites(): PendingWrites {
   return { messages: [], tools: [], toolResults: [], params: [] };
 }
 
 const LINE_END = 0x0a;
 const NOTHING = new Uint8Array();
 
-/** Lines that came from the host and wait to be read: bytes, each line with its end. */
+/** Unread lines of events, as bytes with line ends. */
 export class EventLines {
   #bytes: Uint8Array = NOTHING;
-  /** What came after {@link #bytes}; joined to it when somebody reads. */
+  /** Chunks after {@link #bytes}, joined on the next read. */
   #more: Uint8Array[] = [];
   #length = 0;
 
@@ -203,8 +209,7 @@ export class EventLines {
   }
 
   /**
-   * As many whole lines as fit into so many bytes, and they are taken out. If not even the first one fits it is that
-   * line, and it stays.
+   * Takes as many whole lines as fit. If the first line does not fit, returns it without taking it.
    */
   take(capacity: number): Uint8Array {
     if (this.#more.length > 0) this.#join();

@@ -11,18 +11,18 @@ interface Interest {
 }
 
 const NOTHING = new Uint8Array();
-/** Shared by all sets in which nothing was ready yet: it is replaced before it is written to. */
+/** Initial records of all sets; replaced before the first write. */
 const NO_RECORDS = new DataView(new ArrayBuffer(0));
 const FIRST_RECORDS = 8;
 
 /**
- * A set of descriptors and the events that matter to the guest. Level-triggered: what is ready is asked for anew every
- * time. An entry that is closed leaves the set ({@link forget}), so the set may keep the entries themselves.
+ * A set of descriptors with event masks. Level-triggered: readiness is computed on every call. A closed entry leaves the set
+ * ({@link forget}), so the set may hold entries directly.
  */
 export class Epoll extends FdEntry {
   readonly kind = 'Epoll';
   readonly #interest = new Map<number, Interest>();
-  /** By ascending descriptor; made anew when the set has changed. */
+  /** By ascending descriptor; undefined after a change of the set. */
   #sorted: readonly Interest[] | undefined;
   #records = NO_RECORDS;
   #view = NOTHING;
@@ -44,7 +44,7 @@ export class Epoll extends FdEntry {
     if (this.#interest.delete(fd)) this.#sorted = undefined;
   }
 
-  /** Records of what is ready, at most `most`, by ascending descriptor. Good until the next call. */
+  /** Records of at most `most` ready entries, by ascending descriptor. Valid until the next call. */
   ready(most: number): Uint8Array {
     this.#sorted ??= [...this.#interest.values()].sort((a, b) => a.fd - b.fd);
     let count = 0;
@@ -70,7 +70,7 @@ export class Epoll extends FdEntry {
     this.#sorted = undefined;
   }
 
-  /** Who asks again and again gets the same answer mostly: the view of it is kept. */
+  /** perf: the view is reused, because consecutive waits mostly return the same number of records. */
   #first(count: number): Uint8Array {
     if (this.#view.byteLength !== count * RECORD_BYTES) {
       this.#view = new Uint8Array(this.#records.buffer, 0, count * RECORD_BYTES);

@@ -1,18 +1,18 @@
 import { OUT } from './readiness.ts';
 import { FdEntry, PendingEntry } from './table.ts';
 
-/** A result that did not fit the guest's buffer and waits for the same call to fetch it. */
+/** A result that did not fit the guest's buffer, retained for the identical call to fetch it. */
 export interface HeldResult {
-  /** What was asked for: the same name may be that of a tool and of a prompt. */
+  /** The op of the request: a tool and a prompt may have the same name. */
   readonly op: string;
   readonly name: string;
   readonly args: string;
   readonly body: string;
-  /** Of the body. */
+  /** Size of the body. */
   readonly bytes: number;
 }
 
-/** A server that the guest has opened. The connection behind it is the host's and may be shared. */
+/** A server that the guest has opened. The host owns the connection and may share it. */
 export class McpSession extends FdEntry {
   readonly kind = 'McpSession';
   readonly serverId: string;
@@ -34,7 +34,7 @@ export class McpSession extends FdEntry {
   }
 }
 
-/** A call, a read or a prompt under way. */
+/** A pending or finished tool call, resource read or prompt. */
 export class McpCall extends PendingEntry {
   readonly kind = 'McpCall';
   call = 0;

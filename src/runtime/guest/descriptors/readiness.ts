@@ -4,7 +4,7 @@ export const OUT = 4;
 export const ERR = 8;
 export const HUP = 16;
 
-/** Reported whether or not they were asked for. */
+/** Reported whatever the mask. */
 export const ALWAYS = ERR | HUP;
 
 const pollBits = { EPOLLIN: IN, EPOLLOUT: OUT, EPOLLERR: ERR, EPOLLHUP: HUP } as const;
@@ -16,15 +16,14 @@ export function pollNames(mask: number): string[] {
 }
 
 /**
- * Where a suspended guest waits for something to change. Entries into an instance are one stack, so only its top frame
- * ever waits here: one waiter, never a list. Waking while nobody waits is remembered by nobody: whoever waits looks at
- * the state first.
+ * Where a suspended guest waits for a change. Entries into an instance form one stack and only the top frame waits, so there
+ * is at most one waiter. A notification without a waiter is not stored: waiters check the state before they wait.
  */
 export class WaitPoint {
   readonly #mark: (() => void) | null;
   #wake: (() => void) | undefined;
 
-  /** `mark` is called before a wait begins, and when it is over, before its waiter looks what has come. */
+  /** `mark` is called before a wait, and after it before the waiter examines what arrived; a replay step. */
   constructor(mark: (() => void) | null = null) {
     this.#mark = mark;
   }

@@ -7,19 +7,19 @@ import { FdEntry } from './table.ts';
 const READS = 1;
 const WRITES = 2;
 
-/** One stream between the guest and whoever sits at the other end of its run. */
+/** A user stream between the guest and the clients of its run. */
 export class UserStream extends FdEntry {
   readonly kind = 'UserStream';
   readonly streamId: number;
   readonly direction: number;
-  /** Under which the host knows it. */
+  /** Its call on the port. */
   call = 0;
   readonly #onRelease: () => void;
   readonly #frames: Uint8Array[] = [];
-  /** Of frames that were read, and the host does not know of. */
+  /** Bytes of frames that were read and not acknowledged. */
   #taken = 0;
-  /** Of frames that were written, and the client has not taken. */
-  #underway = 0;
+  /** Bytes of frames that were written and the client has not taken. */
+  #inFlight = 0;
   #hasEnded = false;
   #isGone = false;
 
@@ -42,27 +42,27 @@ export class UserStream extends FdEntry {
     this.#frames.push(frame);
   }
 
-  /** The client has taken so much of what was written. */
+  /** The client has taken so many bytes. */
   gaveRoom(bytes: number): void {
-    this.#underway -= bytes;
+    this.#inFlight -= bytes;
   }
 
-  /** The client sends nothing more: what it sent is here. */
+  /** The client ended its side; all its frames have arrived. */
   ended(): void {
     this.#hasEnded = true;
   }
 
-  /** The client takes nothing more. */
+  /** The client disconnected. */
   gone(): void {
     this.#isGone = true;
   }
 
-  /** The next frame, which stays the next one until {@link take}. */
+  /** The next frame, until {@link take}. */
   next(): Uint8Array | Failure {
     return this.#frames[0] ?? (this.#hasEnded ? fail.EPIPE : fail.EAGAIN);
   }
 
-  /** Takes the next frame. Gives what the host is to be told of: so many bytes were taken since it last was. */
+  /** Takes the next frame. Returns the bytes to acknowledge to the host now, or 0. */
   take(): number {
     this.#taken += this.#frames.shift()?.byteLength ?? 0;
     if (this.#taken < STREAM_GIVE_BACK_BYTES) return 0;
@@ -71,18 +71,18 @@ export class UserStream extends FdEntry {
     return taken;
   }
 
-  /** Whether the client has room for a frame; it is counted if so. */
+  /** Reserves room for a frame; null: reserved. */
   reserve(bytes: number): Failure | null {
     if (this.#isGone) return fail.EPIPE;
-    if (this.#underway + bytes > STREAM_WINDOW_BYTES) return fail.EAGAIN;
-    this.#underway += bytes;
+    if (this.#inFlight + bytes > STREAM_WINDOW_BYTES) return fail.EAGAIN;
+    this.#inFlight += bytes;
     return null;
   }
 
   readiness(): number {
     const canRead = this.reads && (this.#frames.length > 0 || this.#hasEnded);
     if (this.#isGone) return canRead ? IN | HUP : HUP;
-    const canWrite = this.writes && this.#underway + FRAME_BYTES <= STREAM_WINDOW_BYTES;
+    const canWrite = this.writes && this.#inFlight + FRAME_BYTES <= STREAM_WINDOW_BYTES;
     return (canRead ? IN : 0) | (canWrite ? OUT : 0);
   }
 
@@ -93,10 +93,10 @@ export class UserStream extends FdEntry {
 }
 
 const EVENT_BYTES = 8;
-/** Clients can come and go faster than a guest looks. */
+/** Bound, because clients may connect faster than the guest reads events. */
 const MAX_EVENTS = 1_024;
 
-/** Who came and who went. */
+/** Connection events of the clients. */
 export class UserStreamCtl extends FdEntry {
   readonly kind = 'UserStreamCtl';
   call = 0;
@@ -108,7 +108,7 @@ export class UserStreamCtl extends FdEntry {
     this.#onRelease = onRelease;
   }
 
-  /** False: the guest has not looked for so long that the oldest event made way. */
+  /** False: the oldest event was dropped because the guest does not read them. */
   happened(streamId: number, kind: StreamEventKind): boolean {
     const event = new DataView(new ArrayBuffer(EVENT_BYTES));
     event.setUint32(0, streamId, true);

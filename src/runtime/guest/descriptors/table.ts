@@ -1,3 +1,7 @@
+/*
+ * Descriptor table of one guest: entries of all kinds under numbers that rise and are never reused, so that a stale
+ * descriptor is always EBADF. `FdEntry` is an entry, `PendingEntry` one that the host works on, `FdPages` the storage.
+ */
 import { type Failure, fail } from '../../abi/errno.ts';
 import { ERR, HUP, IN } from './readiness.ts';
 
@@ -10,30 +14,26 @@ export type FdKind =
   | 'UserStream'
   | 'UserStreamCtl';
 
-/** What stands behind a descriptor. */
+/** The object behind a descriptor. */
 export abstract class FdEntry {
   abstract readonly kind: FdKind;
   nonblocking = false;
 
-  /** The epoll bits that hold now. */
+  /** Current epoll bits. */
   abstract readiness(): number;
-  /** Lets go of what the entry holds and cancels what is pending on it. Called once. */
+  /** Releases what the entry holds and cancels what is pending on it. Called once. */
   abstract release(): void;
-  /** Another descriptor was closed; only sets of descriptors care. */
+  /** Another descriptor was closed; only epoll sets use this. */
   forget(_fd: number): void {}
-  /** Cancels what is pending, if anything. */
+  /** Cancels what is pending. */
   cancel(): void {}
 }
 
 const FIRST_FD = 1000;
 
-/**
- * One table per instance for all kinds. Numbers rise and are never reused: a stale descriptor is always EBADF, never
- * somebody else's.
- */
 export class FdTable {
   readonly #entries = new FdPages<FdEntry>();
-  // Made with the first descriptor: thousands of guests wait that have none.
+  // Created with the first descriptor: most waiting guests have none.
   #sets: Set<FdEntry> | null = null;
   #counts: Map<FdKind, number> | null = null;
   readonly #limit: number;
@@ -68,7 +68,7 @@ export class FdTable {
     return this.#entries.get(fd);
   }
 
-  /** Guests rely on closing twice being fine, so only a number that was never handed out is an error. */
+  /** Closing twice returns 0 (existing guests rely on it); a number that was never opened is EBADF. */
   close(fd: number): number | Failure {
     const entry = this.#entries.get(fd);
     if (!entry) return fd >= FIRST_FD && fd < this.#next ? 0 : fail.EBADF;
@@ -76,13 +76,13 @@ export class FdTable {
     this.#counts?.set(entry.kind, this.count(entry.kind) - 1);
     this.#sets?.delete(entry);
     entry.release();
-    if (entry.kind === 'Epoll') return 0; // no set can hold another
+    if (entry.kind === 'Epoll') return 0; // a set cannot contain another set
     for (const set of this.#sets ?? []) set.forget(fd);
     return 0;
   }
 
   closeAll(): void {
-    this.#sets = null; // they end as well: none has to be told of the others
+    this.#sets = null; // sets are closed too, so they need not forget entries
     for (const fd of this.#entries.numbers()) this.close(fd);
   }
 
@@ -91,29 +91,29 @@ export class FdTable {
   }
 }
 
-/** Counts what is kept for a guest. */
+/** Counter of retained response bytes. */
 export interface AnswerCount {
   answerBytes: number;
 }
 
-/** UTF-8, or text that becomes UTF-8 on its way into the guest's memory. */
+/** UTF-8, or text that is encoded into guest memory. */
 export type Answer = Uint8Array | string;
 
-/** In the guest's memory. */
+/** Size in guest memory. */
 export const bytesOf = (answer: Answer): number =>
   typeof answer === 'string' ? Buffer.byteLength(answer) : answer.byteLength;
 
-/** A descriptor of something that the host is working on: it becomes done once, or canceled. */
+/** A descriptor of work in the host. It completes or is cancelled, once. */
 export abstract class PendingEntry extends FdEntry {
-  /** What a read gives now: EAGAIN until it is done or canceled. */
+  /** Result of a read; EAGAIN while pending. */
   #body: Answer | Failure = fail.EAGAIN;
   #metrics = '{}';
   readonly #onCancel: () => void;
   #count: AnswerCount | undefined;
-  /** What {@link #count} has of it. */
+  /** The share of this entry in {@link #count}. */
   #counted = 0;
 
-  /** `onCancel` tells the host to stop; it is called at most once, and never after the result came. */
+  /** `onCancel` cancels the work in the host; called at most once, and never after completion. */
   constructor(onCancel: () => void) {
     super();
     this.#onCancel = onCancel;
@@ -123,7 +123,7 @@ export abstract class PendingEntry extends FdEntry {
     return this.#body === fail.EAGAIN;
   }
 
-  /** The answer counts until the descriptor is closed; a call that has none passes no count. */
+  /** The body counts until the descriptor is closed. `count`: missing for a call without a descriptor. */
   complete(body: Answer, metrics: string, count?: AnswerCount): void {
     if (!this.pending) return;
     this.#body = body;
@@ -140,7 +140,7 @@ export abstract class PendingEntry extends FdEntry {
     this.#onCancel();
   }
 
-  /** The same bytes on every call. */
+  /** The same on every call. */
   body(): Answer | Failure {
     return this.#body;
   }
@@ -171,11 +171,11 @@ interface Page<Entry> {
 }
 
 /**
- * Entries under numbers that only rise, in pages that go away with their last entry. A map with an entry for each would
- * hash every number and spread neighbours over its memory; here a number in the page of the last one costs two loads.
+ * Entries under rising numbers, in pages that are dropped with their last entry. perf: a map would hash every number; here a
+ * number in the most recent page costs two loads.
  */
 export class FdPages<Entry> {
-  /** Made with the first entry. */
+  /** Created with the first entry. */
   #pages: Map<number, Page<Entry>> | null = null;
   #lastNumber = -1;
   #last: Page<Entry> | undefined;
@@ -207,11 +207,11 @@ export class FdPages<Entry> {
     page.entries[number & IN_PAGE] = undefined;
     page.live--;
     this.#size--;
-    // The last place of a page is taken last, so a page whose last place was used will not be needed again.
+    // Numbers rise, so a page whose last slot was used gets no new entry.
     if (page.live === 0 && page.entries.length === PAGE_SIZE) this.#drop(pageNumber);
   }
 
-  /** In rising order. */
+  /** In ascending order. */
   numbers(): number[] {
     return [...(this.#pages ?? [])].flatMap(([pageNumber, { entries }]) =>
       entries.flatMap((entry, at) => (entry === undefined ? [] : [pageNumber * PAGE_SIZE + at])),

@@ -1,3 +1,10 @@
+/*
+ * Hostcalls of chat. Each handler checks the descriptor, then limits; only `cchat_send` and `cchat_read` wait. Parameters,
+ * results and errnos of every call are in the ABI table (`runtime/abi/calls.ts`).
+ *
+ * A blocking send runs callbacks of guest tools on top of its wait. Callbacks of a background send (O_NONBLOCK or STREAM) run
+ * when the guest waits in `cchat_read` or `spear_epoll_wait`.
+ */
 import { isJsonObject, type JsonValue } from '../../../base/json.ts';
 import { NAME_BYTES } from '../../abi/calls.ts';
 import { checkParam } from '../../abi/chat-params.ts';
@@ -18,7 +25,7 @@ const SHORT_TEXT = 256;
 
 const encoder = new TextEncoder();
 
-/** What a write costs beside its text, so that empty ones are not free. */
+/** Counted per write in addition to its text, so that empty writes are bounded too. */
 const WRITE_OVERHEAD_BYTES = 32;
 
 function session(guest: GuestState, fd: number): ChatSession | undefined {
@@ -26,14 +33,14 @@ function session(guest: GuestState, fd: number): ChatSession | undefined {
   return entry instanceof ChatSession ? entry : undefined;
 }
 
-/** A short text counts by its characters: nearly the same, and asking for its bytes would cost more than the write. */
+/** perf: a short text counts by characters; computing its byte length would cost more than the write. */
 const nameBytes = (text: string) => (text.length <= SHORT_TEXT ? text.length : Buffer.byteLength(text));
 
-/** Counts what a write adds, or says which limit is in its way. */
+/** Counts a write against the session and chat limits; false, with a notice, if one is reached. */
 function hasRoom(guest: GuestState, chat: ChatSession, textBytes: number): boolean {
   const bytes = WRITE_OVERHEAD_BYTES + textBytes;
   const { max_session_bytes: one, max_chat_bytes: all } = guest.limits;
-  if (guest.chatBytes + bytes > all) guest.link.drain(); // the host may have let go of a closed session
+  if (guest.chatBytes + bytes > all) guest.link.drain(); // the host may have released a closed session
   if (guest.chatBytes + bytes > all) {
     guest.notice(`the chat sessions hold limits.max_chat_bytes = ${all} together: ENOMEM`);
     return false;
@@ -46,13 +53,13 @@ function hasRoom(guest: GuestState, chat: ChatSession, textBytes: number): boole
   return true;
 }
 
-/** What the guest closed is the host's for as long as a send of it unwinds there: until then it counts. */
+/** A closed session counts until the host has released it, which waits for its sends to unwind. */
 function closeSession(guest: GuestState, chat: ChatSession): void {
   const free = () => {
     guest.chatBytes -= chat.bytes;
   };
   if (chat.unsettled === 0) {
-    // The host lets go as soon as it hears of it, and it does before it hears of anything that could take the room.
+    // The host releases the session before it receives any later message that could use its room.
     if (chat.sent) guest.link.sendLater(['close_session', chat.id]);
     free();
     return;
@@ -105,14 +112,14 @@ function receive(guest: GuestState, response: ChatResponse, reply: HostReply): v
   } else if (reply[0] === 'response') {
     const [, body, metrics, pending] = reply;
     for (const id of pending) response.session.handedBack.add(id);
-    // Bytes, once: a guest may ask for the answer again and again.
+    // Encoded once: the guest may read the body many times.
     response.complete(encoder.encode(body), metrics, guest);
     response.session.settled(response);
     guest.link.unlisten(response.call);
   }
 }
 
-/** The wait of a blocking send: callbacks run on top of it, and it goes on when they have ended. */
+/** The wait of a blocking send, with callbacks on top of it. */
 async function settle(guest: GuestState, response: ChatResponse, fd: number): Promise<number> {
   while (response.pending) {
     const request = response.toolRequests.shift();
@@ -233,10 +240,10 @@ function tooLarge(guest: GuestState): Failure {
   return fail.EMSGSIZE;
 }
 
-/** The host hears of what was read in portions: each message may have to wake it. Half, so that it never runs dry. */
-const TOLD_BYTES = SEND_WINDOW_BYTES / 2;
+/** Read events are acknowledged in batches of half a window: each message may have to wake the host. */
+const READ_ACK_BYTES = SEND_WINDOW_BYTES / 2;
 
-/** `cchat_read`. What is there already is given at once, without asking anybody. */
+/** `cchat_read`. Returns available events without polling the port first. */
 export function readEvents(
   guest: GuestState,
   fd: number,
@@ -250,11 +257,11 @@ export function readEvents(
   guest.link.drain();
   const arrived = take(guest, response, capacity);
   if (arrived !== fail.EAGAIN) return arrived;
-  if (response.callbacks > 0) return fail.EAGAIN; // nothing comes before the callback that asks has ended
+  if (response.callbacks > 0) return fail.EAGAIN; // no event arrives before the calling callback has returned
   return response.nonblocking && guest.waitingTools.length === 0 ? fail.EAGAIN : wait(guest, fd, response, capacity);
 }
 
-/** Callbacks run on top of this wait, one at a time, as they do in `spear_epoll_wait`. */
+/** Waits for an event; callbacks run on top of this wait, one at a time. */
 async function wait(
   guest: GuestState,
   fd: number,
@@ -270,7 +277,7 @@ async function wait(
   }
 }
 
-/** EAGAIN: nothing has come. Empty: nothing will. */
+/** EAGAIN: no event yet. Empty: no more events. */
 function take(guest: GuestState, response: ChatResponse, capacity: number): Uint8Array | Failure {
   const lines = response.takeEvents(capacity);
   if (!response.pending) {
@@ -278,9 +285,9 @@ function take(guest: GuestState, response: ChatResponse, capacity: number): Uint
     return ended === fail.ECANCELED ? ended : lines;
   }
   if (lines.byteLength === 0) return fail.EAGAIN;
-  if (response.readUntold >= TOLD_BYTES) {
-    guest.link.send(response.call, ['read', response.readUntold]);
-    response.readUntold = 0;
+  if (response.unacknowledgedBytes >= READ_ACK_BYTES) {
+    guest.link.send(response.call, ['read', response.unacknowledgedBytes]);
+    response.unacknowledgedBytes = 0;
   }
   return lines;
 }

@@ -12,7 +12,7 @@ const DEL = 3;
 
 const records = (epoll: Epoll, capacity: number): Uint8Array => epoll.ready(Math.floor(capacity / RECORD_BYTES));
 
-/** Goes on until something is ready or the time is up; callbacks that wait for the guest run here, one at a time. */
+/** Waits until an entry is ready or the timeout ends; pending callbacks run on top, one at a time. */
 async function wait(
   guest: GuestState,
   epfd: number,
@@ -20,7 +20,7 @@ async function wait(
   capacity: number,
   timeoutMs: number,
 ): Promise<Uint8Array | Failure> {
-  // A poll runs callbacks too, but waits for nothing.
+  // A poll (timeout 0) runs callbacks but does not wait.
   let isOver = timeoutMs === 0;
   const timeUp = () => {
     isOver = true;
@@ -30,7 +30,7 @@ async function wait(
   try {
     for (;;) {
       while (await runWaitingTool(guest)) guest.link.drain();
-      if (guest.fds.get(epfd) !== epoll) return fail.EBADF; // closed by a callback: it would wait for ever
+      if (guest.fds.get(epfd) !== epoll) return fail.EBADF; // closed by a callback: no event can arrive any more
       const found = records(epoll, capacity);
       if (found.byteLength > 0 || isOver) return found;
       await guest.wait.changed();

@@ -36,7 +36,7 @@ function kindJson(kind: FdKind): Uint8Array {
   return made;
 }
 
-/** There are few states and many questions, so each answer is made once. By kind, then by mask and flags. */
+/** Cached answers by kind, then by mask and flags: there are few states and many queries. */
 const statusJson = new Map<FdKind, Uint8Array[]>();
 
 function status({ kind, nonblocking }: FdEntry, mask: number): Uint8Array {
@@ -62,7 +62,7 @@ function setFlags(entry: FdEntry, json: string): number | Failure {
   return 0;
 }
 
-/** Opens a descriptor; the person who runs the guest is told of the limit in its way. */
+/** Opens a descriptor; a reached limit is reported as a notice. */
 export function openFd(guest: GuestState, entry: FdEntry): number | Failure {
   return guest.fds.full ? tooManyFds(guest) : guest.fds.open(entry);
 }
@@ -72,7 +72,7 @@ export function tooManyFds(guest: GuestState): Failure {
   return fail.EMFILE;
 }
 
-/** The limit in the way of one more call to the host, whose answer would be kept. */
+/** The failure if a limit forbids one more call to the host whose result is retained. */
 export function noRoomForCall(guest: GuestState): Failure | undefined {
   const { max_pending_calls: calls, max_answer_bytes: bytes } = guest.limits;
   if (guest.link.unanswered >= calls) guest.link.drain();
@@ -90,10 +90,10 @@ export function paramTooLarge(guest: GuestState): Failure {
   return fail.EMSGSIZE;
 }
 
-/** One `close` for every family: any of them closes any kind. */
+/** The `close` of every family: any of them closes any kind. */
 export const closeFd = (guest: GuestState, fd: number): number | Failure => guest.fds.close(fd);
 
-/** Precondition: `entry` is pending on the host or was. Takes in what has arrived before it says "not yet". */
+/** Metrics of an entry; polls the port before it returns EAGAIN. */
 export function settledMetrics(guest: GuestState, entry: PendingEntry): string | Failure {
   if (entry.pending) guest.link.drain();
   return entry.metrics();
@@ -127,10 +127,10 @@ export const fdCalls: Family<'spear_fd_ctl' | 'spear_fd_cancel'> = {
   },
 };
 
-/** Nesting that nothing real has; beyond it the stack of whoever walks the value would be at risk. */
+/** Bounds the recursion of code that walks the value. */
 export const MAX_JSON_DEPTH = 256;
 
-/** JSON that a guest wrote: `undefined` if it is none, or is nested too deeply. */
+/** JSON from a guest; `undefined`: invalid or nested too deeply. */
 export function parseGuestJson(text: string): JsonValue | undefined {
   return tooDeepAt(text, MAX_JSON_DEPTH) === null ? parseJson(text) : undefined;
 }

@@ -11,8 +11,8 @@ export interface GuestLogOptions {
 }
 
 /**
- * The `log` call: up to info on stdout, warn and error on stderr, below info only when asked for. A bucket of one
- * second's worth of bytes bounds the rate, so that a guest in a loop cannot fill a disk.
+ * The `log` call: up to info on stdout, warn and error on stderr, below info only if verbose. A token bucket of one second's
+ * worth of bytes bounds the rate.
  */
 export class GuestLog {
   readonly #output: Output;
@@ -59,7 +59,7 @@ export class GuestLog {
   }
 }
 
-// Not a regular expression: over a message of line ends alone it would take the square of its length.
+// Not a regular expression, which takes quadratic time for a message of line ends only.
 function withoutLineEnds(text: string): string {
   let end = text.length;
   while (text[end - 1] === '\n') end--;

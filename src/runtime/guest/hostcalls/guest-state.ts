@@ -1,3 +1,9 @@
+/*
+ * State of one guest that its hostcalls share, and callbacks of guest tools. No state of a guest lives outside of it.
+ *
+ * Entries into an instance are one stack: a callback runs on top of the wait that caused it and ends before that wait
+ * continues. Parts that a guest may never use are created on first use: thousands of guests wait on a thread.
+ */
 import type { JsonValue } from '../../../base/json.ts';
 import type { CheckedParam } from '../../abi/chat-params.ts';
 import type { ErrnoName } from '../../abi/errno.ts';
@@ -13,7 +19,7 @@ import { GuestLog } from './guest-log.ts';
 import type { HostLink, IdleReporter } from './host-link.ts';
 import type { Output } from './output.ts';
 
-/** What a guest tool answered: the output, or the rc that the model is told about and, where it is known, why. */
+/** Answer of a guest tool: its output, or an rc and, if known, the reason. */
 export interface ToolAnswer {
   readonly rc: number;
   readonly content: string;
@@ -22,17 +28,17 @@ export interface ToolAnswer {
 /** Runs a guest tool inside the instance. How depends on the binding: a component cannot be entered again. */
 export type ToolRunner = (request: ToolRequest, arena: Arena) => Promise<ToolAnswer>;
 
-/** What a guest has open towards whoever sits at the other end of its run. */
+/** User streams that the guest has open. */
 export interface OpenStreams {
-  /** Whether this run has such an end at all. */
+  /** Whether clients can connect to this run. */
   readonly areServed: boolean;
   readonly open: Set<UserStream>;
   ctl: UserStreamCtl | null;
-  /** Told that the guest has one; null: nobody minds how long it waits. */
+  /** Started with the first stream; null: idle guests are not reported. */
   readonly rest: IdleReporter | null;
 }
 
-/** Everything the hostcalls of one instance share. No state of a guest lives outside of it. */
+/** Implemented by `RunningGuestState`, and by the guest of the tests. */
 export interface GuestState {
   readonly fds: FdTable;
   readonly wait: WaitPoint;
@@ -46,23 +52,22 @@ export interface GuestState {
   readonly waitingTools: { readonly response: ChatResponse; readonly request: ToolRequest }[];
   /** Checks a SET_PARAM of the `mcp.` keys against what the task allows; `undefined` for any other key. */
   readonly checkMcpParam: (key: string, value: JsonValue) => CheckedParam | ErrnoName | undefined;
-  /** What all chat sessions of the guest hold together, closed ones included until the host has let go of them. */
+  /** Bytes of all chat sessions, closed ones included until the host has released them. */
   chatBytes: number;
-  /** Closed chat sessions that the host has not let go of. */
+  /** Closed chat sessions that the host has not released. */
   closingSessions: number;
-  /** Arguments of MCP calls that the host has not let go of. */
+  /** Argument bytes of MCP calls that the host has not released. */
   mcpBytes: number;
-  /** Answers that the guest has not closed. */
+  /** Bytes of responses and results whose descriptors are open. */
   answerBytes: number;
   /** Callbacks on the entry stack. */
   depth: number;
-  /** Says something to the person who runs the guest, once per text. */
+  /** Shows a notice to the user who runs the guest, once per text. */
   readonly notice: (text: string) => void;
 }
 
 const NS_PER_MS = 1e6;
 
-/** The state of a guest that runs. What it may never use is made when it does: thousands of guests wait on a thread. */
 export class RunningGuestState implements GuestState {
   readonly fds: FdTable;
   readonly wait: WaitPoint;
@@ -77,7 +82,7 @@ export class RunningGuestState implements GuestState {
   depth = 0;
   readonly #terms: SharedGuestTerms;
   readonly #output: Output;
-  readonly #rest: IdleReporter | null;
+  readonly #idleReporter: IdleReporter | null;
   #log: GuestLog | null = null;
   #streams: OpenStreams | null = null;
   #noticed: Set<string> | null = null;
@@ -88,11 +93,11 @@ export class RunningGuestState implements GuestState {
     wait: WaitPoint,
     link: HostLink,
     sources: DeterministicSources,
-    rest: IdleReporter | null,
+    idleReporter: IdleReporter | null,
   ) {
     this.#terms = terms;
     this.#output = output;
-    this.#rest = rest;
+    this.#idleReporter = idleReporter;
     this.fds = new FdTable(terms.limits.max_fds);
     this.wait = wait;
     this.link = link;
@@ -121,7 +126,7 @@ export class RunningGuestState implements GuestState {
       areServed: this.#terms.servesStreams,
       open: new Set<UserStream>(),
       ctl: null,
-      rest: this.#rest,
+      rest: this.#idleReporter,
     };
     return this.#streams;
   }
@@ -150,10 +155,10 @@ const noTools: ToolRunner = () => {
   throw new Error('a tool was called before the instance existed');
 };
 
-/** Callbacks that may stand on top of each other. */
+/** Maximum nesting of callbacks. */
 export const MAX_DEPTH = 8;
 
-/** Runs one guest tool on top of the wait that caused it, and tells the host what it answered. */
+/** Runs one guest tool on top of the current wait and sends its answer to the host. */
 export async function runTool(guest: GuestState, response: ChatResponse, request: ToolRequest): Promise<void> {
   const below = guest.link.parent;
   guest.link.parent = response.call;
@@ -171,7 +176,7 @@ export async function runTool(guest: GuestState, response: ChatResponse, request
   }
 }
 
-/** Runs the oldest callback that a send in the background waits for; false if there is none, or no room on the stack. */
+/** Runs the oldest pending callback of background sends; false: none, or the stack is full. */
 export async function runWaitingTool(guest: GuestState): Promise<boolean> {
   if (guest.depth >= MAX_DEPTH) return false;
   for (let next = guest.waitingTools.shift(); next; next = guest.waitingTools.shift()) {

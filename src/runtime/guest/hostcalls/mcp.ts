@@ -6,7 +6,7 @@ import { closeFd, noRoomForCall, openFd, tooManyFds } from './fd.ts';
 import type { GuestState } from './guest-state.ts';
 import type { Family } from './table.ts';
 
-/** One question to the host whose answer is an errno or text. The guest is suspended meanwhile. */
+/** A request that the host answers with an errno or text; suspends the guest. */
 function ask(guest: GuestState, request: GuestRequest): Promise<string | Failure> {
   return new Promise((resolve) => {
     const call = guest.link.call(request, (reply) => {
@@ -27,14 +27,14 @@ function openServer(guest: GuestState, serverId: string): number | Failure {
   return openFd(guest, mcp);
 }
 
-/** What a server is asked to do, in the words of the port. */
-type AskOp = 'mcp_call' | 'mcp_read_resource' | 'mcp_get_prompt';
+/** Requests to a server, as named on the port. */
+type ServerOp = 'mcp_call' | 'mcp_read_resource' | 'mcp_get_prompt';
 
-/** Starts a call. Its entry becomes a descriptor that keeps the answer (`count`), or serves one blocking hostcall only. */
+/** Starts a call. `count`: for an entry that becomes a descriptor; undefined for one blocking hostcall. */
 function start(
   guest: GuestState,
   fd: number,
-  op: AskOp,
+  op: ServerOp,
   server: string,
   name: string,
   args: string,
@@ -64,7 +64,7 @@ function start(
   return entry;
 }
 
-/** Whether the host can be given so much more to hold; a single call always passes. */
+/** Whether the arguments fit limits.max_pending_bytes; a single call always does. */
 function hasRoom(guest: GuestState, args: string): boolean {
   const { max_pending_bytes: limit } = guest.limits;
   const full = () => guest.mcpBytes > 0 && guest.mcpBytes + Buffer.byteLength(args) > limit;
@@ -74,7 +74,7 @@ function hasRoom(guest: GuestState, args: string): boolean {
   return false;
 }
 
-/** Keeps a result for the call that fetches it, or forgets the one that is kept. */
+/** Retains a result for the identical call to fetch, or drops the retained one. */
 function hold(guest: GuestState, mcp: McpSession, held: HeldResult | undefined): void {
   guest.answerBytes += (held?.bytes ?? 0) - (mcp.held?.bytes ?? 0);
   mcp.held = held;
@@ -85,12 +85,12 @@ async function settle(guest: GuestState, entry: McpCall): Promise<Answer | Failu
   return entry.body();
 }
 
-/** The one execution of a blocking call: what does not fit the buffer is kept for the guest to fetch. */
+/** Executes a blocking call once; a result that does not fit is retained for the guest to fetch. */
 async function callOnce(
   guest: GuestState,
   fd: number,
   mcp: McpSession,
-  op: AskOp,
+  op: ServerOp,
   name: string,
   args: string,
   capacity: number,
@@ -101,10 +101,10 @@ async function callOnce(
   return body;
 }
 
-/** Fetches the result that waits for this very call, or makes the call. */
+/** Returns the retained result of an identical call, or makes the call. */
 function callAndWait(
   guest: GuestState,
-  op: AskOp,
+  op: ServerOp,
   fd: number,
   name: string | undefined,
   args: string | undefined,
@@ -125,7 +125,7 @@ function callAndWait(
   return callOnce(guest, fd, mcp, op, name, args, capacity);
 }
 
-/** A list of what a server has, as far as policy lets the guest know. */
+/** Lists what a server offers and policy allows. */
 function list(
   guest: GuestState,
   op: 'mcp_list' | 'mcp_list_resources' | 'mcp_list_prompts',

@@ -7,8 +7,8 @@ import type { HostcallTable } from './table.ts';
 type Handler = (guest: GuestState, ...args: unknown[]) => unknown;
 
 /**
- * The hostcalls, each of them told to the replayLog: that it begins, what it passes, and what it comes to. Texts that arrive
- * through {@link RecordedMemory} were told already.
+ * Wraps the hostcalls so that the replay log sees the start, arguments and result of each. Texts read through
+ * {@link RecordedMemory} are hashed there.
  */
 export function recordedCalls(table: HostcallTable, replayLog: ReplayLog): HostcallTable {
   const rows: readonly Call[] = calls;
@@ -21,44 +21,44 @@ export function recordedCalls(table: HostcallTable, replayLog: ReplayLog): Hostc
   ) as unknown as HostcallTable;
 }
 
-/** The same for a binding that gets its texts as they are, and not from the guest's memory. */
+/** Also hashes texts, for a binding that receives them as JavaScript strings. */
 export function recordedTexts(table: HostcallTable, replayLog: ReplayLog): HostcallTable {
-  const onEvents = Object.entries(table as unknown as Readonly<Record<string, Handler>>).map(([name, handler]) => [
+  const wrapped = Object.entries(table as unknown as Readonly<Record<string, Handler>>).map(([name, handler]) => [
     name,
     (guest: GuestState, ...args: unknown[]) => {
       for (const text of args) if (typeof text === 'string') replayLog.hashText(text);
       return handler(guest, ...args);
     },
   ]);
-  return Object.fromEntries(onEvents) as HostcallTable;
+  return Object.fromEntries(wrapped) as HostcallTable;
 }
 
-/** One of each arity: rest parameters would cost more than most of the calls. */
+/** By arity. perf: rest parameters would cost more than most calls. */
 const adapters: readonly ((handler: Handler, row: number, replayLog: ReplayLog) => Handler)[] = [
   (handler, row, replayLog) => (guest) => {
     replayLog.beginCall(row);
-    return given(replayLog, handler(guest));
+    return recordResult(replayLog, handler(guest));
   },
   (handler, row, replayLog) => (guest, a) => {
     replayLog.beginCall(row, a);
-    return given(replayLog, handler(guest, a));
+    return recordResult(replayLog, handler(guest, a));
   },
   (handler, row, replayLog) => (guest, a, b) => {
     replayLog.beginCall(row, a, b);
-    return given(replayLog, handler(guest, a, b));
+    return recordResult(replayLog, handler(guest, a, b));
   },
   (handler, row, replayLog) => (guest, a, b, c) => {
     replayLog.beginCall(row, a, b, c);
-    return given(replayLog, handler(guest, a, b, c));
+    return recordResult(replayLog, handler(guest, a, b, c));
   },
   (handler, row, replayLog) => (guest, a, b, c, d) => {
     replayLog.beginCall(row, a, b, c, d);
-    return given(replayLog, handler(guest, a, b, c, d));
+    return recordResult(replayLog, handler(guest, a, b, c, d));
   },
 ];
 
-function given(replayLog: ReplayLog, value: unknown): unknown {
-  // Numbers and bytes first: walking their prototypes to see that they are no promise would cost more than the rest.
+function recordResult(replayLog: ReplayLog, value: unknown): unknown {
+  // perf: numbers and bytes first, because `instanceof Promise` on them costs more than the rest
   if (typeof value !== 'number' && !ArrayBuffer.isView(value) && value instanceof Promise) {
     return value.then((settled) => {
       replayLog.endCall(settled);
@@ -69,7 +69,7 @@ function given(replayLog: ReplayLog, value: unknown): unknown {
   return value;
 }
 
-/** A guest's memory whose texts are told to the replayLog as they are read. */
+/** Guest memory that hashes the texts read from it. */
 export class RecordedMemory extends GuestMemory {
   readonly #replayLog: ReplayLog;
 

@@ -90,8 +90,7 @@ export const streamCalls: Family<
       refused = stream.reserve(frame.byteLength);
     }
     if (refused !== null) return refused;
-    // A copy: the guest writes on into the memory that this is a view of.
-    const copy = new Uint8Array(frame);
+    const copy = new Uint8Array(frame); // a copy: this is a view of guest memory
     guest.link.send(stream.call, ['stream_frame', copy], [copy.buffer]);
     return 0;
   },

@@ -2,7 +2,7 @@ import { abiVersion } from '../../abi/calls.ts';
 import { fail } from '../../abi/errno.ts';
 import type { Family } from './table.ts';
 
-/** What `spear_feature` answers 1 to. */
+/** Features for which `spear_feature` returns 1. */
 export const features: ReadonlySet<string> = new Set([
   'cchat',
   'cchat.hand_back',

@@ -5,9 +5,8 @@ import type { GuestState } from './guest-state.ts';
 type Row<Name extends CallName> = Extract<(typeof calls)[number], { name: Name }>;
 
 /**
- * What a handler receives for one parameter. A text beyond its limit arrives as `undefined`, not decoded; bytes as a view
- * of the guest's memory, good until the handler returns; an out-buffer as its capacity; the argument of a command as its
- * text, or its capacity if the command gives something back.
+ * Argument of a handler by kind of parameter. A text beyond its limit is `undefined`; bytes are a view of guest memory, valid
+ * until the handler returns; an out-buffer is its capacity; the argument of a command is its text, or its capacity.
  */
 type Argument<Kind extends ParamKind> = Kind extends 'text'
   ? string | undefined
@@ -23,7 +22,7 @@ type Arguments<Params extends readonly Param[]> = {
   -readonly [Index in keyof Params]: Argument<Params[Index]['kind']>;
 };
 
-/** Bytes for the guest: a string is encoded on its way into the buffer. */
+/** Bytes for the guest; a string is encoded into its buffer. */
 export type Body = Uint8Array | string;
 
 type Returned<R extends Row<CallName>> = R['result'] extends 'i64'
@@ -40,7 +39,7 @@ type MaybeLater<R extends Row<CallName>> = R['mode'] extends 'suspending'
   ? Returned<R> | Promise<Returned<R>>
   : Returned<R>;
 
-/** The implementation of a call: it never sees a pointer, and never returns a negative number. */
+/** Implementation of a call. It never receives pointers and never returns negative numbers. */
 export type Handler<Name extends CallName> = (
   guest: GuestState,
   ...args: Arguments<Row<Name>['params']>
@@ -48,5 +47,5 @@ export type Handler<Name extends CallName> = (
 
 export type HostcallTable = { readonly [Name in CallName]: Handler<Name> };
 
-/** The part of the table that one family implements. */
+/** The calls of one family. */
 export type Family<Names extends CallName> = Pick<HostcallTable, Names>;

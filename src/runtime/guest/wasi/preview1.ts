@@ -1,21 +1,27 @@
+/*
+ * WASI preview 1 for guests without a file system: arguments, environment, clocks, entropy, standard streams, `poll_oneoff`
+ * on clocks. Everything else links and returns ENOSYS. Not `node:wasi`, which is not meant for untrusted code.
+ *
+ * Pointers and counts are unsigned; every range is checked before it is read or written. Calls that wait suspend the guest.
+ */
 import { wasiErrno } from '../../abi/errno.ts';
 import type { GuestMemory } from '../../abi/memory.ts';
 import type { DeterministicSources } from '../../durable/guest/sources.ts';
 import { type CancellationScope, suspending } from '../cancellation-scope.ts';
 import type { Output } from '../hostcalls/output.ts';
 
-/** What a guest sees of the system: nothing but what is passed in. */
+/** Everything that a guest sees of the system. */
 export interface WasiOptions {
   readonly memory: GuestMemory;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly output: Output;
   readonly sources: DeterministicSources;
-  /** Up to `maxBytes` of stdin, an empty chunk at its end. Read by the host thread: a blocked worker cannot be ended. */
+  /** Up to `maxBytes` of stdin, an empty chunk at its end. The host thread reads, because a blocked worker cannot be terminated. */
   readonly readStdin: (maxBytes: number) => Promise<Uint8Array>;
-  /** Ends the guest: it throws what the guest cannot catch. */
+  /** Ends the guest by throwing a trap. */
   readonly exit: (code: number) => never;
-  /** @default null: the guest has its thread for itself */
+  /** @default null: the guest has a dedicated thread */
   readonly scope?: CancellationScope | null;
 }
 
@@ -30,16 +36,12 @@ const RIGHT_FD_READ = 1n << 1n;
 const RIGHT_FD_WRITE = 1n << 6n;
 const FDSTAT_BYTES = 24;
 
-/** One read suspends the guest for as little as there is: more would only hold more memory. */
+/** Upper bound of one read, to bound memory. */
 const MAX_READ_BYTES = 1024 * 1024;
 const MAX_RANDOM_BYTES = 65_536;
-/** Linux's IOV_MAX: a list is copied before it is used. */
+/** IOV_MAX of Linux; a list is copied before use. */
 const MAX_IOVECS = 1024;
 
-/**
- * The part of WASI preview 1 that a guest without a file system needs. Anything else links and answers ENOSYS. Our own,
- * because `node:wasi` says of itself that it is not for untrusted code.
- */
 export function preview1(options: WasiOptions): Record<string, Import | WebAssembly.Suspending> {
   const { memory, output, sources, scope = null } = options;
   const args = options.args.map(terminated);
@@ -95,7 +97,7 @@ export function preview1(options: WasiOptions): Record<string, Import | WebAssem
     return wasiErrno.SUCCESS;
   }
 
-  /** Where writing does not wait by itself. */
+  /** For an output whose `write` does not wait. */
   function writeThenWait(fd: number, list: number, count: number, nwritten: number): number | Promise<number> {
     const errno = write(fd, list, count, nwritten);
     return output.room?.()?.then(() => errno) ?? errno;
@@ -183,7 +185,7 @@ const CLOCKS = 4;
 
 export const isClock = (id: number): boolean => id >= 0 && id < CLOCKS;
 
-/** Nanoseconds; every clock but the wall's is the monotonic one. */
+/** Nanoseconds. Every clock but the realtime clock is the monotonic one. */
 export const clockNow = (sources: DeterministicSources, id: number): bigint =>
   id === REALTIME ? BigInt(sources.wallMs()) * 1_000_000n : sources.monotonicNs();
 
@@ -209,7 +211,7 @@ interface Event {
   readonly dueNs: bigint;
 }
 
-/** Clocks wait without holding the thread. The standard streams are always ready: reading them suspends by itself. */
+/** Waits for clocks without blocking the thread. Standard streams are always ready, because reading them suspends. */
 export function pollOneoff(
   memory: GuestMemory,
   sources: DeterministicSources,

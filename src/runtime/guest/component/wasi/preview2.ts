@@ -5,18 +5,18 @@ import { trapGuest } from '../../trap.ts';
 import type { ServedWasi } from './served.ts';
 import { type Hold, InputStream, IoError, OutputStream, Pollable, readyAt, type StdinSource } from './streams.ts';
 
-/** What a component sees of the system: nothing but what is passed in. */
+/** Everything that a component sees of the system. */
 export interface Preview2Options {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly output: Output;
   readonly sources: DeterministicSources;
   readonly stdin: StdinSource;
-  /** Bytes that can be asked for at once; more would not fit the guest's memory. */
+  /** Upper bound of requested bytes: more would not fit the guest's memory. */
   readonly maxListBytes: number;
-  /** Ends the guest: it throws what the guest cannot catch. */
+  /** Ends the guest by throwing a trap. */
   readonly exit: (code: number) => never;
-  /** @default null: the guest has its thread for itself */
+  /** @default null: the guest has a dedicated thread */
   readonly scope?: CancellationScope | null;
 }
 
@@ -24,13 +24,13 @@ const MS_PER_S = 1000;
 const NS_PER_MS = 1_000_000;
 const MONOTONIC_RESOLUTION_NS = 1n;
 
-/** A terminal is never told of: what the guest writes may go anywhere. */
+/** The standard streams are never reported as a terminal. */
 const noTerminal = () => undefined;
 class Terminal {}
 
 /**
- * The part of WASI 0.2 that a guest without files and sockets needs, as jco wants it. Our own: preview2-shim starts a
- * thread when it is loaded, and its clocks and polls hold the guest's thread while they wait.
+ * WASI 0.2 for a guest without files and sockets, in the form that jco expects. Not preview2-shim, which starts a thread
+ * when it is loaded, and whose clocks and polls block the guest thread.
  */
 export function preview2(options: Preview2Options): Readonly<Record<ServedWasi, object>> {
   const { args, env, output, sources, exit, scope = null } = options;
@@ -90,7 +90,7 @@ export function preview2(options: Preview2Options): Readonly<Record<ServedWasi, 
   };
 }
 
-/** What stands for a resource that no guest ever gets one of. */
+/** A resource of which no guest ever gets an instance. */
 class Absent {}
 
 const ACCESS_DENIED = { tag: 'err', val: 'access-denied' } as const;
@@ -100,8 +100,8 @@ const nothing = () => undefined;
 class Network {}
 
 /**
- * Interfaces that guests import because their language's library does, and that are empty here: no directory is open,
- * no socket can be made. A guest links, and is told so when it asks.
+ * Interfaces that language runtimes import and that have no content here: no directory is open, and creating a socket is
+ * denied.
  */
 export const absentInterfaces = {
   'wasi:filesystem/preopens': { getDirectories: () => [] },
@@ -133,7 +133,7 @@ const inspectedInterfaces = (): Readonly<Record<string, object>> =>
 
 const MEMBER = /^\[(method|static)\]([\w-]+)\.([\w-]+)$/;
 
-/** Whether a served interface of WASI has a function here: `get-stdout`, `[method]pollable.block`. */
+/** Whether a WASI interface has a function here, such as `get-stdout` or `[method]pollable.block`. */
 export function servesFunction(interfaceName: string, name: string): boolean {
   inspected ??= inspectedInterfaces();
   const served = (inspected[interfaceName] ?? {}) as Served;
@@ -143,7 +143,7 @@ export function servesFunction(interfaceName: string, name: string): boolean {
   if (typeof owner !== 'function') return false;
   if (kind === 'static') return isFunction(owner as unknown as Served, camelCase(member));
   const methods = owner.prototype as Served;
-  // A resource without methods is one that no guest ever gets: what it could do does not matter.
+  // No guest gets an instance of a resource without methods, so any method may be imported.
   return Object.getOwnPropertyNames(methods).length === 1 || isFunction(methods, camelCase(member));
 }
 

@@ -1,6 +1,6 @@
 /**
- * The interfaces of WASI 0.2 that a component may import here, in any version 0.2.x: they only ever grew. Those of the
- * file system and of sockets link and give nothing.
+ * WASI 0.2 interfaces that a component may import, in any version 0.2.x, which only ever grew. Those of file system and
+ * sockets link but have no content.
  */
 export const servedWasi = [
   'wasi:cli/environment',

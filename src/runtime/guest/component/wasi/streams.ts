@@ -1,15 +1,17 @@
+// `wasi:io/streams` and `wasi:io/poll` of a guest: standard streams only. A wait suspends the guest, never the thread.
+
 import type { DeterministicSources } from '../../../durable/guest/sources.ts';
 import type { StandardStream } from '../../../port/guest-spec.ts';
 import type { Output } from '../../hostcalls/output.ts';
 import { trapGuest } from '../../trap.ts';
 
-/** Where a guest's input comes from: the host thread, because a thread that waits for its own input cannot be ended. */
+/** Input from the host thread: a guest thread that blocks on input could not be terminated. */
 export interface StdinSource {
-  /** Up to `maxBytes`, an empty chunk at the end of the input. Called again only after the answer. */
+  /** Requests up to `maxBytes`; an empty chunk is the end. One request at a time. */
   readonly request: (maxBytes: number, receive: (chunk: Uint8Array) => void) => void;
-  /** Takes in what has arrived, for a guest that asks again and again without waiting. */
+  /** Takes messages that have arrived, for a guest that polls without waiting. */
   readonly drain: () => void;
-  /** Called before anybody looks what has come. @default nobody wants to know */
+  /** Called before arrived input is examined; a replay step. @default none */
   readonly mark?: (() => void) | null;
 }
 
@@ -17,10 +19,10 @@ type StreamResult<T> =
   | { readonly tag: 'ok'; readonly val: T }
   | { readonly tag: 'err'; readonly val: { readonly tag: 'closed' } | { tag: 'last-operation-failed'; val: IoError } };
 
-/** What one operation moves at most: more would only hold more memory. */
+/** Upper bound of one operation, to bound memory. */
 const MAX_BYTES = 1024 * 1024;
 
-/** Bytes that are asked for when the guest has not said how many it wants. */
+/** Bytes requested when the guest has not said how many it wants. */
 const READ_AHEAD_BYTES = 65_536;
 
 const ok = <T>(val: T): StreamResult<T> => ({ tag: 'ok', val });
@@ -40,13 +42,13 @@ export class IoError {
   }
 }
 
-/** `wasi:io/streams`: the guest's standard input, the only input there is. */
+/** `wasi:io/streams`: standard input. */
 export class InputStream {
   readonly #source: StdinSource;
   readonly #wakes = new Set<() => void>();
   #chunk = new Uint8Array();
   #ended = false;
-  #asking = false;
+  #isRequesting = false;
   readonly #hold: Hold;
 
   constructor(source: StdinSource, hold: Hold = (wait) => wait) {
@@ -56,11 +58,11 @@ export class InputStream {
 
   read(length: bigint): StreamResult<Uint8Array> {
     if (length === 0n) return this.#ended ? closed : ok(new Uint8Array());
-    return this.#hasNews() ? this.#take(atMost(length)) : ok(this.#ask(atMost(length)));
+    return this.#isReady() ? this.#take(atMost(length)) : ok(this.#request(atMost(length)));
   }
 
   async blockingRead(length: bigint): Promise<StreamResult<Uint8Array>> {
-    if (length > 0n && !this.#hasNews()) await this.#hold(this.#news(atMost(length)));
+    if (length > 0n && !this.#isReady()) await this.#hold(this.#whenReady(atMost(length)));
     return this.read(length);
   }
 
@@ -74,28 +76,28 @@ export class InputStream {
 
   subscribe(): Pollable {
     const readiness: Readiness = {
-      isReady: () => this.#hasNews(),
+      isReady: () => this.#isReady(),
       watch: (wake) => {
         this.#wakes.add(wake);
-        this.#ask(READ_AHEAD_BYTES);
+        this.#request(READ_AHEAD_BYTES);
         return () => this.#wakes.delete(wake);
       },
     };
     return new Pollable(readiness, this.#hold);
   }
 
-  /** Bytes, or the news that there will be none. */
-  #hasNews(): boolean {
+  /** Whether there are bytes, or the end was reached. */
+  #isReady(): boolean {
     this.#source.mark?.();
-    if (this.#asking) this.#source.drain();
+    if (this.#isRequesting) this.#source.drain();
     return this.#chunk.byteLength > 0 || this.#ended;
   }
 
-  #ask(maxBytes: number): Uint8Array {
-    if (!this.#asking && !this.#hasNews()) {
-      this.#asking = true;
+  #request(maxBytes: number): Uint8Array {
+    if (!this.#isRequesting && !this.#isReady()) {
+      this.#isRequesting = true;
       this.#source.request(maxBytes, (chunk) => {
-        this.#asking = false;
+        this.#isRequesting = false;
         this.#chunk = new Uint8Array(chunk);
         this.#ended = chunk.byteLength === 0;
         for (const wake of this.#wakes) wake();
@@ -104,14 +106,14 @@ export class InputStream {
     return new Uint8Array();
   }
 
-  #news(maxBytes: number): Promise<void> {
+  #whenReady(maxBytes: number): Promise<void> {
     return new Promise((resolve) => {
       const wake = () => {
         this.#wakes.delete(wake);
         resolve();
       };
       this.#wakes.add(wake);
-      this.#ask(maxBytes);
+      this.#request(maxBytes);
     });
   }
 
@@ -127,7 +129,7 @@ function skipped(read: StreamResult<Uint8Array>): StreamResult<bigint> {
   return read.tag === 'ok' ? ok(BigInt(read.val.byteLength)) : read;
 }
 
-/** `wasi:io/streams`: standard output or error. Written at once, so there is always room and nothing to flush. */
+/** `wasi:io/streams`: standard output or error. Writes are synchronous, so there is always room and nothing to flush. */
 export class OutputStream {
   readonly #output: Output;
   readonly #stream: StandardStream;
@@ -195,16 +197,16 @@ export class OutputStream {
 const MAX_TIMER_MS = 2_147_483_647;
 const NS_PER_MS = 1_000_000n;
 
-/** Something that becomes ready. `watch` calls back once it may be, until the function that it gives is called. */
+/** Something that becomes ready. `watch` calls `wake` when it may be, until the returned function is called. */
 export interface Readiness {
   readonly isReady: () => boolean;
   readonly watch: (wake: () => void) => () => void;
 }
 
-/** Gives a wait back as one that also ends with the guest. */
+/** Puts a wait under the guest's cancellation scope. */
 export type Hold = <T>(wait: Promise<T>) => Promise<T>;
 
-/** `wasi:io/poll`. Waiting suspends the guest, never the thread. */
+/** `wasi:io/poll`. */
 export class Pollable {
   readonly #readiness: Readiness;
   readonly #hold: Hold;
@@ -243,8 +245,8 @@ export function readyAt(deadline: bigint, sources: DeterministicSources): Readin
 }
 
 /**
- * The places of those that are ready, in their order. The event loop gets a turn even if some are ready at once: a guest
- * that polls would starve it, and never see the rest become ready.
+ * Indexes of the ready ones, in order. Yields to the event loop even if some are ready at once: a guest that polls would
+ * starve it.
  */
 async function untilAny(all: readonly Readiness[]): Promise<Uint32Array> {
   await new Promise((resolve) => setImmediate(resolve));
