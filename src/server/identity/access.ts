@@ -16,7 +16,7 @@ export type AuthFailure = 'missing' | 'unknown' | 'expired' | 'unguarded' | 'una
 
 export interface Access {
   /** Never rejects. */
-  identify(shown: CallerCredentials): Promise<Identity | AuthFailure>;
+  identify(credentials: CallerCredentials): Promise<Identity | AuthFailure>;
   /** By the sha256 of a token of this registry; does not find OIDC tokens and sessions. */
   identifyDigest(sha256: Buffer): Identity | AuthFailure;
   /** Calls `ended` once when the identity expires or is revoked. The returned function unsubscribes. */

@@ -148,7 +148,7 @@ export function clientOfRecord(oauth: McpOAuth, proof: ClientProof, library: Mcp
   return { information, addClientAuthentication };
 }
 
-/** Options that every token request of the library takes: whatever is known of the server and the client. */
+/** Options that all token requests of the library have in common. */
 export function tokenRequestOptions(server: Pick<AuthorizationServer, 'metadata' | 'resource'>, client: OAuthClient) {
   const { addClientAuthentication } = client;
   return {

@@ -23,67 +23,33 @@ export function normalise(schema: JsonObject, { names }: { readonly names: boole
   return new Normaliser(schema, names).run();
 }
 
-type Form =
-  | 'data'
-  | 'schema'
-  | 'schemas'
-  | 'schema or schemas'
-  | 'map'
-  | 'definitions'
-  | 'number'
-  | 'flag'
-  | 'pattern'
-  | 'texts by name'
-  | 'name'
-  | 'old name';
-
-/** The kind of value that a keyword has. Other keywords stay unchanged. */
-const forms: Readonly<Record<string, Form>> = {
-  default: 'data',
-  example: 'data',
-  examples: 'data',
-  format: 'data', // not validated
-  additionalItems: 'schema',
-  additionalProperties: 'schema',
-  contains: 'schema',
-  else: 'schema',
-  if: 'schema',
-  not: 'schema',
-  propertyNames: 'schema',
-  // biome-ignore lint/suspicious/noThenProperty: the keyword of JSON Schema; this table is never awaited
-  then: 'schema',
-  unevaluatedItems: 'schema',
-  unevaluatedProperties: 'schema',
-  allOf: 'schemas',
-  anyOf: 'schemas',
-  oneOf: 'schemas',
-  prefixItems: 'schemas',
-  items: 'schema or schemas',
-  $defs: 'definitions',
-  definitions: 'definitions',
-  dependentSchemas: 'map',
-  patternProperties: 'map',
-  properties: 'map',
-  maxContains: 'number',
-  maxItems: 'number',
-  maxLength: 'number',
-  maxProperties: 'number',
-  minContains: 'number',
-  minItems: 'number',
-  minLength: 'number',
-  minProperties: 'number',
-  multipleOf: 'number',
-  uniqueItems: 'flag',
-  pattern: 'pattern',
-  dependentRequired: 'texts by name',
-  $anchor: 'name',
-  $dynamicAnchor: 'name',
-  $dynamicRef: 'name',
-  $id: 'name',
-  $recursiveAnchor: 'name',
-  $recursiveRef: 'name',
-  id: 'old name',
+/** Keywords by the kind of value that they have. Other keywords stay unchanged. `format` is not validated. */
+const keywords = {
+  data: ['default', 'example', 'examples', 'format'],
+  schema: [
+    ...['additionalItems', 'additionalProperties', 'contains', 'else', 'if', 'not', 'propertyNames', 'then'],
+    ...['unevaluatedItems', 'unevaluatedProperties'],
+  ],
+  schemas: ['allOf', 'anyOf', 'oneOf', 'prefixItems'],
+  'schema or schemas': ['items'],
+  map: ['dependentSchemas', 'patternProperties', 'properties'],
+  definitions: ['$defs', 'definitions'],
+  number: [
+    ...['maxContains', 'maxItems', 'maxLength', 'maxProperties', 'minContains', 'minItems', 'minLength'],
+    ...['minProperties', 'multipleOf'],
+  ],
+  flag: ['uniqueItems'],
+  pattern: ['pattern'],
+  'texts by name': ['dependentRequired'],
+  name: ['$anchor', '$dynamicAnchor', '$dynamicRef', '$id', '$recursiveAnchor', '$recursiveRef'],
+  'old name': ['id'],
 };
+
+type Form = keyof typeof keywords;
+
+const forms: ReadonlyMap<string, Form> = new Map(
+  Object.entries(keywords).flatMap(([form, names]) => names.map((name) => [name, form as Form])),
+);
 
 const types: ReadonlySet<JsonValue> = new Set(['array', 'boolean', 'integer', 'null', 'number', 'object', 'string']);
 const MAX_SHOWN_CHARS = 100;
@@ -154,10 +120,9 @@ class Normaliser {
   }
 
   #byForm(keyword: string, value: JsonValue): Entry[] {
-    const form = Object.hasOwn(forms, keyword) ? forms[keyword] : undefined;
     const retained = (made: JsonValue | undefined): Entry[] =>
       made === undefined ? this.#remove(keyword, value) : [[keyword, made]];
-    switch (form) {
+    switch (forms.get(keyword)) {
       case undefined:
         return [[keyword, value]];
       case 'data':
