@@ -1,16 +1,12 @@
 import { useCallback, useEffect, useState } from 'preact/hooks';
 import type { MeJson } from '../registry/console-api.ts';
+import { type StopRecord, stopTarget } from '../server/records/stop.ts';
 import { type ApiError, hasToken, readMe, rememberToken, whenSignedOut } from './api.ts';
-import { useLink, useRoute, useTick } from './hooks.ts';
-import { live } from './live.ts';
-import { endLogin, finishLogin, type LoginOptions, readLoginOptions } from './login.ts';
+import { live, useLink, useResource, useRoute, useTick } from './hooks.ts';
 import { navigation, pageOf } from './navigation.tsx';
-import { ago } from './numbers.ts';
 import { Failure, Loading } from './parts.tsx';
-import { setWho } from './session.ts';
-import { SignIn } from './sign-in.tsx';
-import { StopNotice } from './stop-notice.tsx';
-import { Told } from './text.tsx';
+import { endLogin, finishLogin, type LoginOptions, readLoginOptions, SignIn, setWho } from './sign-in.tsx';
+import { ago, counted, Told } from './text.tsx';
 
 /** The whole page: signing in, or the pages with the way between them. */
 export function App() {
@@ -179,6 +175,36 @@ function LostNotice() {
     <div class="notice bad lost" role="alert">
       <strong>Connection to the registry lost.</strong> The data on this page is from{' '}
       {ago(Date.now() - (lostAtMs ?? Date.now()))}. The page reconnects and updates automatically.
+    </div>
+  );
+}
+
+interface StopsJson {
+  readonly stops: readonly (StopRecord & { readonly unconfirmed: readonly unknown[] })[];
+}
+
+/** Stops beyond this are counted. */
+const SHOWN = 5;
+
+/** Says on every page what is stopped, paused or drained, and why. */
+export function StopNotice() {
+  const { value } = useResource<StopsJson>('/admin/api/stops', ['stops', 'nodes']);
+  const stops = value?.stops ?? [];
+  if (stops.length === 0) return null;
+  const isBad = stops.some(({ effect }) => effect === 'stop' || effect === 'cancel');
+  return (
+    <div class={`notice ${isBad ? 'bad' : 'warn'} stops`} role="alert">
+      <strong>{isBad ? 'Stopped by an operator' : 'Paused by an operator'}</strong>
+      <ul>
+        {stops.slice(0, SHOWN).map((stop) => (
+          <li key={stop.stop_id}>
+            <code>{stop.stop_id}</code> {stop.effect} <Told text={stopTarget(stop)} chars={200} />:{' '}
+            <Told text={stop.reason} /> (<Told text={stop.created_by} chars={80} />
+            {stop.unconfirmed.length > 0 ? `, not confirmed by ${counted(stop.unconfirmed.length, 'node')}` : ''})
+          </li>
+        ))}
+      </ul>
+      {stops.length > SHOWN ? <p>and {stops.length - SHOWN} more</p> : null}
     </div>
   );
 }

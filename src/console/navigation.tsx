@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { Access } from './pages/access.tsx';
 import { ApprovalPage, Approvals } from './pages/approvals.tsx';
+import { Trail } from './pages/audit.tsx';
 import { Nodes } from './pages/nodes.tsx';
 import { Overview } from './pages/overview.tsx';
 import { People } from './pages/people.tsx';
@@ -10,7 +11,6 @@ import { Runs } from './pages/runs.tsx';
 import { Server } from './pages/server.tsx';
 import { EditServer, NewServer } from './pages/server-edit.tsx';
 import { Servers } from './pages/servers.tsx';
-import { Trail } from './pages/trail.tsx';
 import { Empty, PageHead } from './parts.tsx';
 
 interface Place {

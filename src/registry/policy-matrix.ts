@@ -20,7 +20,7 @@ import type { McpServerRecord } from '../server/records/server.ts';
 import type { AccessJson, AccessServerJson, AccessTaskJson, DecisionJson, LayerAnswerJson } from './console-api.ts';
 
 /** A task as it was pasted in: the file of `--task-config`. */
-export interface AskedTask {
+export interface TaskQuestion {
   readonly name: string;
   readonly config: JsonObject;
 }
@@ -41,7 +41,7 @@ export type KnownTools = (serverId: string) => readonly ToolReport[] | null;
 export async function accessMatrix(
   view: RegistryView,
   revision: number,
-  tasks: readonly AskedTask[],
+  tasks: readonly TaskQuestion[],
   toolsOf: KnownTools,
   signal: AbortSignal,
 ): Promise<AccessJson> {
@@ -69,7 +69,7 @@ export async function accessMatrix(
 export function accessOfServer(
   view: RegistryView,
   record: McpServerRecord,
-  tasks: readonly AskedTask[],
+  tasks: readonly TaskQuestion[],
   tools: readonly ToolReport[] | null,
 ): AccessServerJson {
   const { server_id: id } = record;
@@ -117,7 +117,7 @@ function answerJson(answer: LayerAnswer, question: PolicyQuestion): LayerAnswerJ
   return { layer, rule, verdict, matched, ...wordsFor(answer, question) };
 }
 
-function readTask({ name, config: given }: AskedTask): ReadTask {
+function readTask({ name, config: given }: TaskQuestion): ReadTask {
   const checked = checkTaskDocument(name, given);
   if ('complaint' in checked) return { name, problems: [checked.complaint] };
   const parsed = parseTaskPolicy((checked.document.config ?? {}) as JsonObject);

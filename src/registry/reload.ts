@@ -12,7 +12,7 @@ import {
   PROFILES_FOLDER,
 } from '../server/store/directory/directory.ts';
 import type { AuditedStore } from './audit/audited-store.ts';
-import type { SmsMetrics } from './sms-metrics.ts';
+import type { RegistryMetrics } from './registry-metrics.ts';
 
 export interface ReloaderDeps {
   readonly store: AuditedStore;
@@ -21,7 +21,7 @@ export interface ReloaderDeps {
   readonly strict: boolean;
   /** Whether a reload may remove most of what the directory held. */
   readonly allowMassRemoval: boolean;
-  readonly metrics: SmsMetrics;
+  readonly metrics: RegistryMetrics;
   readonly trail: Pick<SmsTrail, 'write'>;
   readonly log: ServiceLog;
 }

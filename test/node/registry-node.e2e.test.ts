@@ -27,7 +27,7 @@ const runsOf = (task: string, namespace = 'default') => `/v1/namespaces/${namesp
 const waiting = { prefer: 'wait=60' };
 let sms: SmsProcess;
 
-const startSms = () =>
+const startRegistry = () =>
   spawnSms(['--grpc', '127.0.0.1:0', '--http', '127.0.0.1:0', '--data', data], {
     HOME: folder,
     PATH: process.env.PATH,
@@ -70,7 +70,7 @@ function writeTask(name: string, ...more: string[]): string {
 beforeAll(async () => {
   writeNodeFolder(folder);
   mkdirSync(join(folder, 'sms'), { mode: 0o700 });
-  sms = await startSms();
+  sms = await startRegistry();
   expect(spear('tasks', 'apply', writeTask('hello')).stdout).toBe('default/hello@1 created\n');
   await node.start();
 }, 60_000);
@@ -177,7 +177,7 @@ describe('a node with a registry', () => {
     await node.start();
     expect((await node.ask('POST', runsOf('hello'), { headers: waiting })).text).toBe('hello from C\n');
     expect((await node.ask('POST', runsOf('hello'), { token })).status).toBe(503);
-    sms = await startSms();
+    sms = await startRegistry();
     await untilStatus(202, () => node.ask('POST', runsOf('hello'), { token }));
     expect(spear('tasks', 'apply', writeTask('late')).status).toBe(0);
     await untilStatus(202, () => node.ask('POST', runsOf('late'), { token }));

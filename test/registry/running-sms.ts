@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Agent, fetch, type Headers } from 'undici';
 import { loadRegistryConfig, type RegistryConfig } from '../../src/config/registry/registry-config.ts';
-import { type RunningSms, startSms } from '../../src/registry/sms.ts';
+import { type RunningRegistry, startRegistry } from '../../src/registry/registry.ts';
 import { createRemoteSource, type RemoteSource } from '../../src/registry-client/remote-source.ts';
 import { createSecretSource } from '../../src/server/secrets/secret-file.ts';
 
 export interface TestSms {
-  readonly sms: RunningSms;
+  readonly sms: RunningRegistry;
   readonly config: RegistryConfig;
   readonly adminToken: string;
   readonly nodeToken: string;
@@ -72,7 +72,7 @@ export async function startTestSms({ limit, ...change }: ConfigChange = {}, data
   let config: RegistryConfig = { ...base, limits: { ...base.limits, ...limit }, ...change };
   const logged: string[] = [];
   const start = () =>
-    startSms(config, {
+    startRegistry(config, {
       readAgain: () => config,
       log: (level, event, fields = {}) => logged.push(`${level} ${event} ${JSON.stringify(fields)}`),
       serverTest: {

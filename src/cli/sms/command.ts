@@ -9,7 +9,7 @@ import {
   type RegistryConfig,
   type RegistryConfigFlags,
 } from '../../config/registry/registry-config.ts';
-import { DirectoryRefused, type RunningSms, startSms } from '../../registry/sms.ts';
+import { DirectoryRefused, type RunningRegistry, startRegistry } from '../../registry/registry.ts';
 import { openServiceLog, type ServiceLog } from '../../server/log/service-log.ts';
 import { profileKind } from '../../server/records/profile.ts';
 import { createSecretSource } from '../../server/secrets/secret-file.ts';
@@ -92,7 +92,7 @@ function reporting<Flags>(run: Run<Flags>): Run<Flags> {
 
 async function serve(config: RegistryConfig, readAgain: () => RegistryConfig): Promise<number> {
   const log = openServiceLog();
-  const sms = await startSms(config, {
+  const sms = await startRegistry(config, {
     log,
     readAgain,
     serverTest: {
@@ -114,7 +114,7 @@ async function serve(config: RegistryConfig, readAgain: () => RegistryConfig): P
 }
 
 /** The first SIGINT or SIGTERM shuts down gracefully, the second at once; SIGHUP reloads tokens, certificate, approval rules and directory. */
-function untilSignalled(sms: RunningSms, log: ServiceLog): Promise<void> {
+function untilSignalled(sms: RunningRegistry, log: ServiceLog): Promise<void> {
   process.on('SIGHUP', () => {
     sms.reload().then(
       (result) => {

@@ -1,11 +1,10 @@
 import { useState } from 'preact/hooks';
-import { isJsonObject, parseJson } from '../../base/json.ts';
+import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
 import type { AccessJson, AccessServerJson, DecisionJson, LayerAnswerJson } from '../../registry/console-api.ts';
-import { ApiError, post } from '../api.ts';
-import { counted } from '../numbers.ts';
+import type { TaskRevision } from '../../server/records/task.ts';
+import { ApiError, get, post } from '../api.ts';
 import { Dialog, Empty, Failure, PageHead } from '../parts.tsx';
-import { type AskedTask, registryTasks, TASKS_PER_PAGE, type TaskPage } from '../registry-tasks.ts';
-import { Told } from '../text.tsx';
+import { counted, Told } from '../text.tsx';
 import { VirtualList } from '../virtual-list.tsx';
 
 const ROW_PX = 52;
@@ -27,13 +26,13 @@ interface Shown {
 /** Which tasks may use which servers and tools, and which word of which layer decides. */
 export function Access() {
   const [text, setText] = useState('');
-  const [tasks, setTasks] = useState<readonly AskedTask[]>([]);
+  const [tasks, setTasks] = useState<readonly TaskQuestion[]>([]);
   const [page, setPage] = useState<TaskPage | null>(null);
   const [matrix, setMatrix] = useState<AccessJson | null>(null);
   const [opened, setOpened] = useState<AccessServerJson | null>(null);
   const [shown, setShown] = useState<Shown | null>(null);
   const [problem, setProblem] = useState<ApiError | null>(null);
-  const ask = async (about: readonly AskedTask[]) => {
+  const ask = async (about: readonly TaskQuestion[]) => {
     setMatrix(about.length === 0 ? null : await post<AccessJson>(PATH, { tasks: about }));
     setTasks(about);
     setOpened(null);
@@ -340,7 +339,7 @@ function Walk({ shown }: { readonly shown: Shown }) {
 }
 
 /** One config, or a list of them. */
-function tasksOf(text: string): readonly AskedTask[] | ApiError {
+function tasksOf(text: string): readonly TaskQuestion[] | ApiError {
   const value = parseJson(text);
   const list = Array.isArray(value) ? value : [value];
   const tasks = list.map((each, at) => {
@@ -354,4 +353,40 @@ function tasksOf(text: string): readonly AskedTask[] | ApiError {
     'invalid-json',
     'expected a JSON object or a list of JSON objects; paste the content of a task file',
   );
+}
+
+/** A task as the matrix asks about it. */
+export interface TaskQuestion {
+  readonly name: string;
+  readonly config: JsonObject;
+}
+
+/** Some of the tasks that the registry keeps, as their live revisions are. */
+export interface TaskPage {
+  readonly tasks: readonly TaskQuestion[];
+  readonly from: number;
+  readonly all: number;
+}
+
+/** As many as the registry answers about at once. */
+export const TASKS_PER_PAGE = 20;
+
+const TASKS_PATH = '/admin/api/tasks';
+
+interface ListedTask {
+  readonly namespace: string;
+  readonly name: string;
+  readonly live: number;
+}
+
+export async function registryTasks(from: number): Promise<TaskPage> {
+  const { tasks: listed } = await get<{ tasks: readonly ListedTask[] }>(TASKS_PATH);
+  const tasks = await Promise.all(listed.slice(from, from + TASKS_PER_PAGE).map(asked));
+  return { tasks, from, all: listed.length };
+}
+
+async function asked({ namespace, name, live }: ListedTask): Promise<TaskQuestion> {
+  const { all } = await get<{ all: readonly TaskRevision[] }>(`${TASKS_PATH}/${namespace}/${name}`);
+  const { config = {} } = all.find(({ revision }) => revision === live) ?? {};
+  return { name: `${namespace}/${name}@${live}`, config: { namespace, config } };
 }

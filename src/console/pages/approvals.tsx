@@ -4,10 +4,9 @@ import type { Approval, ApprovalDecision, ApprovalStatus, DefinitionChange } fro
 import { type ApiError, get, request } from '../api.ts';
 import { DiffView } from '../diff-view.tsx';
 import { linkTo, useResource, useTick } from '../hooks.ts';
-import { ago, clock, counted, duration } from '../numbers.ts';
 import { Empty, Failure, Loading, PageHead } from '../parts.tsx';
-import { isAnonymous, mayDecide } from '../session.ts';
-import { asJson, BLOCK_CHARS, Told, ToldBlock } from '../text.tsx';
+import { isAnonymous, mayDecide } from '../sign-in.tsx';
+import { ago, asJson, BLOCK_CHARS, clock, counted, duration, Told, ToldBlock } from '../text.tsx';
 
 type Listed = Omit<Approval, 'salt' | 'claim' | 'epoch' | 'definition' | 'changes'> & {
   readonly arguments_shortened: boolean;

@@ -1,8 +1,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import { useResource } from '../hooks.ts';
-import { ago, bytes, counted, duration } from '../numbers.ts';
 import { Empty, Failure, Loading, PageHead } from '../parts.tsx';
-import { Told } from '../text.tsx';
+import { ago, bytes, counted, duration, Told } from '../text.tsx';
 import { VirtualList } from '../virtual-list.tsx';
 
 interface NodeJson {

@@ -3,10 +3,9 @@ import { visible } from '../../base/text.ts';
 import { roles } from '../../server/records/permissions.ts';
 import { ApiError, post, request } from '../api.ts';
 import { useResource } from '../hooks.ts';
-import { clock } from '../numbers.ts';
 import { Dialog, Empty, Failure, Loading, PageHead } from '../parts.tsx';
-import { mayAdminister, whoIsIt } from '../session.ts';
-import { Told } from '../text.tsx';
+import { mayAdminister, whoIsIt } from '../sign-in.tsx';
+import { clock, Told } from '../text.tsx';
 
 interface TokenJson {
   readonly name: string;

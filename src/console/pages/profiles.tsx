@@ -1,8 +1,7 @@
 import type { McpProfile } from '../../server/records/profile.ts';
 import { linkTo, useResource } from '../hooks.ts';
-import { clock, counted } from '../numbers.ts';
 import { Empty, Failure, Loading, PageHead } from '../parts.tsx';
-import { Told } from '../text.tsx';
+import { clock, counted, Told } from '../text.tsx';
 
 type ProfileJson = McpProfile & { readonly origin: string };
 

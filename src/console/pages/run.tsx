@@ -3,10 +3,9 @@ import { visible } from '../../base/text.ts';
 import type { RunJson } from '../../registry/console-api.ts';
 import type { RunPicture, RunPictureRow } from '../../server/timeline/run-picture.ts';
 import { useResource, useTick } from '../hooks.ts';
-import { clock, counted } from '../numbers.ts';
 import { Failure, Loading, PageHead } from '../parts.tsx';
-import { mayReadJournals } from '../session.ts';
-import { Told, ToldBlock } from '../text.tsx';
+import { mayReadJournals } from '../sign-in.tsx';
+import { clock, counted, Told, ToldBlock } from '../text.tsx';
 import { calls, degradedText, RunStatus, tookText } from './runs.tsx';
 
 /** What is drawn at once: more is asked for. */

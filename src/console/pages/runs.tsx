@@ -2,9 +2,8 @@ import { useMemo, useState } from 'preact/hooks';
 import { startOf, visible } from '../../base/text.ts';
 import type { RunJson, RunsJson } from '../../registry/console-api.ts';
 import { linkTo, useResource, useTick } from '../hooks.ts';
-import { ago, counted } from '../numbers.ts';
 import { Empty, Failure, Loading, PageHead } from '../parts.tsx';
-import { Told } from '../text.tsx';
+import { ago, counted, Told } from '../text.tsx';
 import { VirtualList } from '../virtual-list.tsx';
 
 const ROW_PX = 56;

@@ -5,10 +5,9 @@ import type { HealthJson, ServerToolsJson } from '../../registry/console-api.ts'
 import type { McpServerRecord } from '../../server/records/server.ts';
 import { ApiError, post, request } from '../api.ts';
 import { linkTo, useResource } from '../hooks.ts';
-import { ago, clock, counted, latency } from '../numbers.ts';
 import { Dialog, Empty, Failure, Health, Loading, PageHead } from '../parts.tsx';
-import { mayOperate } from '../session.ts';
-import { asJson, Told, ToldBlock } from '../text.tsx';
+import { mayOperate } from '../sign-in.tsx';
+import { ago, asJson, clock, counted, latency, Told, ToldBlock } from '../text.tsx';
 import { VirtualList } from '../virtual-list.tsx';
 
 export interface ServerJson extends McpServerRecord {

@@ -1,10 +1,9 @@
 import { useMemo, useState } from 'preact/hooks';
 import type { ServerSummaryJson, SummaryJson } from '../../registry/console-api.ts';
 import { linkTo, useResource } from '../hooks.ts';
-import { counted, latency } from '../numbers.ts';
 import { Empty, Failure, Health, Loading, PageHead } from '../parts.tsx';
-import { mayOperate } from '../session.ts';
-import { Told } from '../text.tsx';
+import { mayOperate } from '../sign-in.tsx';
+import { counted, latency, Told } from '../text.tsx';
 import { VirtualList } from '../virtual-list.tsx';
 
 const ROW_PX = 56;

@@ -12,9 +12,9 @@ import type { ServiceLog } from '../../server/log/service-log.ts';
 import type { Identity } from '../../server/records/permissions.ts';
 import { beginGrpcSpan, endGrpcSpan } from '../../server/telemetry/server-span.ts';
 import type { Tracer } from '../../server/telemetry/span.ts';
-import type { SmsMetrics } from '../sms-metrics.ts';
-import type { CallLimits } from './call-limits.ts';
+import type { RegistryMetrics } from '../registry-metrics.ts';
 import { grpcCaller, grpcIdentity } from './grpc-call.ts';
+import type { CallLimits } from './grpc-server.ts';
 import { responseSink, type StreamSink, streamSink, writeWithin } from './stream-sink.ts';
 
 export interface GrpcListenerOptions {
@@ -25,7 +25,7 @@ export interface GrpcListenerOptions {
   readonly calls: CallLimits;
   readonly slowReaderMs: number;
   readonly shutdown: AbortSignal;
-  readonly metrics: SmsMetrics;
+  readonly metrics: RegistryMetrics;
   /** Null: calls are not traced. */
   readonly tracer: Tracer | null;
   readonly trail: SmsTrail;
@@ -64,7 +64,7 @@ export function grpcListener(
       admit(values.get(grpcIdentity), needOf(service, method, options.needs), options.metrics),
   });
   options.routes(router);
-  const methods = new Map<string, ServedMethod>(
+  const methods = new Map<string, GrpcMethod>(
     router.handlers.map((handler) => {
       const need = needOf(handler.service, handler.method, options.needs);
       return [handler.requestPath, { handler, need }];
@@ -90,7 +90,7 @@ export function grpcListener(
   };
 }
 
-interface ServedMethod {
+interface GrpcMethod {
   readonly handler: UniversalHandler;
   readonly need: GrpcNeed;
 }
@@ -140,7 +140,7 @@ function end(res: Http2ServerResponse, slowReaderMs: number): void {
 }
 
 async function serve(
-  { handler, need }: ServedMethod,
+  { handler, need }: GrpcMethod,
   req: Http2ServerRequest,
   res: Http2ServerResponse,
   who: Identity | AuthFailure,
@@ -177,7 +177,7 @@ async function serve(
 }
 
 /** @throws what a caller is told who may not */
-function admit(who: Identity | AuthFailure, need: GrpcNeed, metrics: SmsMetrics): void {
+function admit(who: Identity | AuthFailure, need: GrpcNeed, metrics: RegistryMetrics): void {
   const isAuthFailure = typeof who === 'string';
   if (isAuthFailure && need.needs === 'anybody') return;
   const why = isAuthFailure ? authFailureAdvice[who] : refusal(who, need);

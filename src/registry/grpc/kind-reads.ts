@@ -4,7 +4,7 @@ import type { ServiceLog } from '../../server/log/service-log.ts';
 import type { RegistryListing, StoreStamps } from '../../server/records/record-kind.ts';
 import { StoreError, type StoreReader } from '../../server/store/store.ts';
 import { EventReader } from '../event-reader.ts';
-import type { SmsMetrics } from '../sms-metrics.ts';
+import type { RegistryMetrics } from '../registry-metrics.ts';
 import type { KindMessages } from './encoded-messages.ts';
 import { toStatus } from './grpc-call.ts';
 import { type StreamSink, streamSink } from './stream-sink.ts';
@@ -17,7 +17,7 @@ export interface KindServiceDeps {
   readonly watchers: WatcherCount;
   /** What lists that are on their way take. */
   readonly held: HeldBytes;
-  readonly metrics: SmsMetrics;
+  readonly metrics: RegistryMetrics;
   readonly log: ServiceLog;
 }
 

@@ -7,7 +7,7 @@ import { jsonBody } from '../../server/http/route.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
 import type { StoreReader } from '../../server/store/store.ts';
 import type { NodeReports } from '../node-reports.ts';
-import type { AskedTask } from '../policy-matrix.ts';
+import type { TaskQuestion } from '../policy-matrix.ts';
 import type { Route } from './http-listener.ts';
 import { ADMIN_PATH } from './servers-routes.ts';
 
@@ -51,7 +51,7 @@ export function accessRoute(deps: AccessRouteDeps): Route {
 
 async function answer(
   deps: AccessRouteDeps,
-  tasks: readonly AskedTask[],
+  tasks: readonly TaskQuestion[],
   serverId: JsonValue | undefined,
   signal: AbortSignal,
 ): Promise<HttpReply> {
@@ -68,7 +68,7 @@ async function answer(
   return jsonReply(200, accessOfServer(view, record, tasks, tools));
 }
 
-function tasksOf(given: JsonValue | undefined): AskedTask[] {
+function tasksOf(given: JsonValue | undefined): TaskQuestion[] {
   if (!Array.isArray(given) || given.length === 0 || given.length > MAX_TASKS) {
     throw new HttpProblem(400, 'invalid-body', `tasks: must be a list of 1 to ${MAX_TASKS} tasks`);
   }

@@ -1,34 +1,29 @@
 import type { ApprovalQueue } from '../../agent/approvals/service.ts';
+import { identityOf } from '../../server/http/route.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
 import type { StopRecord } from '../../server/records/stop.ts';
 import type { TaskRequests } from '../../server/routes/task-requests.ts';
 import type { RegistryDatabase } from '../../server/store/store.ts';
+import { taskRoutes } from '../../server/routes/task-routes.ts';
 import type { AuditedStore } from '../audit/audited-store.ts';
 import type { ConsoleState } from '../console-state.ts';
 import { accessRoute } from './access-route.ts';
 import { approvalsRoutes } from './approvals-routes.ts';
+import { trailRoute } from './audit-route.ts';
 import { type AuthRoutesDeps, authRoutes } from './auth-routes.ts';
-import { backupRoute } from './backup-route.ts';
 import { consoleRoutes } from './console-route.ts';
-import { eventsRoute } from './events-route.ts';
+import { eventsRoute, liveRoute } from './events-routes.ts';
 import type { Route } from './http-listener.ts';
-import { importRoute } from './import-route.ts';
-import { liveRoute } from './live-route.ts';
-import { meRoute } from './me-route.ts';
-import { openApiRoute } from './openapi-route.ts';
-import { type OperationRoutesDeps, operationRoutes } from './operation-routes.ts';
-import { overviewRoute } from './overview-route.ts';
+import { importRoute } from './import-routes.ts';
+import { backupRoute, meRoute, type OperationRoutesDeps, openApiRoute, operationRoutes } from './operation-routes.ts';
+import { overviewRoute, summaryRoutes } from './overview-routes.ts';
 import { pinsRoutes } from './pins-routes.ts';
 import { profilesRoutes } from './profiles-routes.ts';
 import { type RunsRoutesDeps, runsRoutes } from './runs-routes.ts';
-import { ADMIN_PATH, serversRoutes } from './servers-routes.ts';
+import { ADMIN_PATH, serversRoutes, type TestServer, testRoute } from './servers-routes.ts';
 import { stopsRoutes } from './stops-routes.ts';
-import { summaryRoutes } from './summary-routes.ts';
-import { tasksRoutes } from './tasks-routes.ts';
-import { type TestServer, testRoute } from './test-route.ts';
 import { type TokensRoutesDeps, tokensRoutes } from './tokens-routes.ts';
-import { trailRoute } from './trail-route.ts';
 
 export interface AllRoutesDeps
   extends Omit<OperationRoutesDeps, 'writeProblem'>,
@@ -82,4 +77,19 @@ export function allRoutes(deps: AllRoutesDeps): readonly Route[] {
     ...consoleRoutes(),
   ];
   return [...routes, openApiRoute(routes)];
+}
+
+/** Tasks and their modules, as a node serves them too. */
+export function tasksRoutes(requests: TaskRequests, log: ServiceLog): Route[] {
+  return taskRoutes(requests).map(({ method, path, access, doc, run }) => ({
+    ...{ method, path, doc },
+    needs: access === 'read' ? 'view' : 'operate',
+    namespaced: true,
+    run: async (call) => {
+      const { params, query, caller, bytes } = call;
+      const reply = await run({ params, query, identity: identityOf(call), caller, bytes });
+      if (access === 'change') log('info', 'task_changed', { method: `${method} ${path}`, ...params, via: 'http' });
+      return reply;
+    },
+  }));
 }

@@ -8,7 +8,7 @@ import { etag, type HttpCall, jsonBody, writeCondition } from '../../server/http
 import type { Caller } from '../../server/identity/caller.ts';
 import { type Approval, approvalDecisions, approvalLimits, approvalStatuses } from '../../server/records/approval.ts';
 import { StoreError } from '../../server/store/store.ts';
-import { eventsRoute } from './events-route.ts';
+import { eventsRoute } from './events-routes.ts';
 import type { Route } from './http-listener.ts';
 
 export const APPROVALS_PATH = '/admin/api/approvals';

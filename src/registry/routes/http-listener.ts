@@ -24,7 +24,7 @@ import type { Identity } from '../../server/records/permissions.ts';
 import { beginHttpSpan, endHttpSpan } from '../../server/telemetry/server-span.ts';
 import type { Span, Tracer } from '../../server/telemetry/span.ts';
 import { parseTraceparent, type SpanContext } from '../../server/telemetry/trace-context.ts';
-import type { SmsMetrics } from '../sms-metrics.ts';
+import type { RegistryMetrics } from '../registry-metrics.ts';
 
 export interface Route extends Need {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
@@ -50,7 +50,7 @@ export interface HttpListenerOptions {
   readonly callers: CallerLimits;
   readonly slowReaderMs: number;
   readonly shutdown: AbortSignal;
-  readonly metrics: SmsMetrics;
+  readonly metrics: RegistryMetrics;
   /** Null: requests are not traced. */
   readonly tracer: Tracer | null;
   readonly trail: SmsTrail;

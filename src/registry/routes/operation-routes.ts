@@ -1,25 +1,30 @@
+import { createReadStream } from 'node:fs';
+import { rm, stat } from 'node:fs/promises';
+import { pipeline } from 'node:stream/promises';
 import { jsonReply } from '../../server/http/http-reply.ts';
+import { openApiDocument } from '../../server/http/openapi.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
-import type { HttpCall } from '../../server/http/route.ts';
+import { type HttpCall, identityOf } from '../../server/http/route.ts';
+import { permissionsOf } from '../../server/identity/identity.ts';
+import type { NamedTokens } from '../../server/identity/named-tokens.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
 import type { StoreStamps } from '../../server/records/record-kind.ts';
 import type { DirectoryResult } from '../../server/store/directory/directory.ts';
-import type { StoreReader } from '../../server/store/store.ts';
+import type { RegistryDatabase, StoreReader } from '../../server/store/store.ts';
 import type { ServingState } from '../grpc/health-service.ts';
 import type { NodeReports } from '../node-reports.ts';
+import type { RegistryGauges, RegistryMetrics } from '../registry-metrics.ts';
 import type { DirectoryReloader } from '../reload.ts';
-import type { SmsGauges, SmsMetrics } from '../sms-metrics.ts';
 import type { Route } from './http-listener.ts';
-import { countedNodeJson, nodeJson } from './server-json.ts';
-import { ADMIN_PATH } from './servers-routes.ts';
+import { ADMIN_PATH, countedNodeJson, nodeJson } from './servers-routes.ts';
 
 export interface OperationRoutesDeps {
   readonly store: StoreReader;
   readonly profiles: StoreReader<McpProfile>;
   readonly reports: NodeReports;
   readonly serving: ServingState;
-  readonly metrics: SmsMetrics;
-  readonly gauges: () => Promise<SmsGauges>;
+  readonly metrics: RegistryMetrics;
+  readonly gauges: () => Promise<RegistryGauges>;
   /** Why changes cannot be stored; null where they can. */
   readonly writeProblem: () => string | null;
   /** Whether the queue of runs accepts them; null: there is none. */
@@ -151,3 +156,96 @@ function resultJson({ outcome, refusal, plan, problems }: DirectoryResult, idFie
     problems,
   };
 }
+
+const SEND_TIMEOUT_MS = 10 * 60_000;
+
+/** `POST /backup` answers with a consistent copy of the whole registry, secrets included. One at a time. */
+export function backupRoute(store: Pick<RegistryDatabase, 'backup'>, dataFile: string): Route {
+  let busy = false;
+  return {
+    method: 'POST',
+    path: `${ADMIN_PATH}/backup`,
+    needs: 'administer',
+    async run(call) {
+      if (store.backup === null) {
+        const detail =
+          'this registry is stored in etcd: back it up with etcdctl snapshot save, or copy it with spear-sms migrate';
+        throw new HttpProblem(409, 'kept-elsewhere', detail);
+      }
+      if (busy) throw new HttpProblem(503, 'backup-running', 'another backup is in progress');
+      busy = true;
+      try {
+        return await sendBackup((copy) => store.backup?.(copy), `${dataFile}.backup`, call);
+      } finally {
+        busy = false;
+      }
+    },
+  };
+}
+
+async function sendBackup(
+  backup: (copy: string) => Promise<void> | undefined,
+  copy: string,
+  { response, signal }: HttpCall,
+): Promise<'streamed'> {
+  try {
+    await backup(copy);
+    const { size } = await stat(copy);
+    response.writeHead(200, {
+      'content-type': 'application/octet-stream',
+      'content-length': String(size),
+      'cache-control': 'no-store',
+    });
+    // A client that leaves has its own reasons; there is nobody left to tell.
+    const deadline = AbortSignal.any([signal, AbortSignal.timeout(SEND_TIMEOUT_MS)]);
+    await pipeline(createReadStream(copy), response, { signal: deadline }).catch(() => {});
+  } finally {
+    await rm(copy, { force: true });
+  }
+  return 'streamed';
+}
+
+const about = {
+  title: 'spear-sms',
+  description:
+    'Runs and tasks of a registry; nodes serve the same API. docs/registry-protocol.md describes the other routes.',
+};
+
+/** The description of those routes that have one: for anybody. */
+export function openApiRoute(routes: readonly Route[]): Route {
+  let document: string | null = null;
+  return {
+    method: 'GET',
+    path: '/openapi.json',
+    needs: 'anybody',
+    run: async () => {
+      const described = routes.flatMap(({ doc, ...route }) => (doc === undefined ? [] : [{ ...route, doc }]));
+      document ??= JSON.stringify(openApiDocument(about, described));
+      return { status: 200, headers: { 'content-type': 'application/json' }, body: document };
+    },
+  };
+}
+
+/** How long a rotation by another user is reported. */
+const ROTATION_NOTICE_MS = 30 * 24 * 3_600_000;
+
+/** `GET /me` tells somebody who they are here, and what they may. */
+export const meRoute = (named: Pick<NamedTokens, 'rotatedBy'>): Route => ({
+  method: 'GET',
+  path: '/admin/api/me',
+  needs: 'view',
+  async run(call) {
+    const identity = identityOf(call);
+    const { name, roles, namespace, mayReadJournals, expiresAtMs } = identity;
+    const rotated = named.rotatedBy(name);
+    return jsonReply(200, {
+      name,
+      roles,
+      namespace,
+      may: permissionsOf(identity),
+      read_journals: mayReadJournals,
+      expires_at_ms: expiresAtMs,
+      rotated_by: rotated && Date.now() - rotated.at_ms < ROTATION_NOTICE_MS ? rotated : null,
+    });
+  },
+});

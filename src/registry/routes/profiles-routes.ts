@@ -8,15 +8,14 @@ import type { McpProfile } from '../../server/records/profile.ts';
 import { InvalidRecord, type RecordWrite, writeRecord } from '../../server/store/record-write.ts';
 import { DEFAULT_ORIGIN, StoreError } from '../../server/store/store.ts';
 import type { AuditedStore } from '../audit/audited-store.ts';
-import type { SmsMetrics } from '../sms-metrics.ts';
+import type { RegistryMetrics } from '../registry-metrics.ts';
 import type { Route } from './http-listener.ts';
-import { withoutAddedFields } from './server-json.ts';
-import { ADMIN_PATH, conditional } from './servers-routes.ts';
+import { ADMIN_PATH, conditional, withoutAddedFields } from './servers-routes.ts';
 
 export interface ProfilesRoutesDeps {
   readonly profiles: AuditedStore<McpProfile>;
   readonly strict: boolean;
-  readonly metrics: SmsMetrics;
+  readonly metrics: RegistryMetrics;
   readonly log: ServiceLog;
 }
 

@@ -1,25 +1,27 @@
 import { isJsonObject, type JsonObject } from '../../base/json.ts';
+import type { ProcessLoad, ServerReport } from '../../registry-client/node-report.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { fieldError, HttpProblem } from '../../server/http/problem.ts';
 import { etag, type HttpCall, jsonBody, type WriteCondition, writeCondition } from '../../server/http/route.ts';
 import type { Caller } from '../../server/identity/caller.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import { isServerId, recordLimits } from '../../server/records/field-rules.ts';
-import { unmask } from '../../server/records/mask.ts';
+import { maskRecord, unmask } from '../../server/records/mask.ts';
 import type { McpServerRecord } from '../../server/records/server.ts';
+import { knownSecrets, redactStrings } from '../../server/secrets/redactor.ts';
 import { InvalidRecord, type RecordWrite, type WrittenRecord, writeRecord } from '../../server/store/record-write.ts';
-import { DEFAULT_ORIGIN, wasOvertaken } from '../../server/store/store.ts';
+import { DEFAULT_ORIGIN, type StoreReader, wasOvertaken } from '../../server/store/store.ts';
 import type { AuditedStore } from '../audit/audited-store.ts';
-import type { NodeReports } from '../node-reports.ts';
-import type { SmsMetrics } from '../sms-metrics.ts';
+import { machineOf, type NodeReports, type NodeView, type ServerView } from '../node-reports.ts';
+import type { RegistryMetrics } from '../registry-metrics.ts';
+import type { ServerTestResult } from '../server-test.ts';
 import type { Route } from './http-listener.ts';
-import { serverJson, withoutAddedFields } from './server-json.ts';
 
 export interface ServersRoutesDeps {
   readonly store: AuditedStore;
   readonly reports: NodeReports;
   readonly strict: boolean;
-  readonly metrics: SmsMetrics;
+  readonly metrics: RegistryMetrics;
   readonly log: ServiceLog;
 }
 
@@ -146,4 +148,105 @@ async function write(deps: ServersRoutesDeps, caller: Caller, request: RecordWri
 function missing(id: string): HttpProblem {
   const named = isServerId(id) ? `there is no server "${id}"` : 'there is no such server';
   return new HttpProblem(404, 'no-such-server', named);
+}
+
+export type TestServer = (record: McpServerRecord, signal: AbortSignal) => Promise<ServerTestResult>;
+
+/** Each is a process or a connection of its own. */
+const MAX_TESTS_AT_ONCE = 4;
+
+/** `POST /servers/{id}/test` runs a server on this machine. `test` is null where the config does not allow that. */
+export function testRoute(store: StoreReader, test: TestServer | null): Route {
+  let running = 0;
+  return {
+    method: 'POST',
+    path: `${ADMIN_PATH}/servers/{id}/test`,
+    needs: 'operate',
+    async run({ id, signal }) {
+      if (test === null) {
+        const detail =
+          'a test runs the server on the host of the registry, and mcp.allow_server_test is off; use: spear servers test';
+        throw new HttpProblem(403, 'server-test-off', detail);
+      }
+      const record = await store.get(id);
+      if (record === null) throw new HttpProblem(404, 'no-such-server', 'there is no such server');
+      if (running >= MAX_TESTS_AT_ONCE) {
+        throw new HttpProblem(503, 'too-many-tests', `${MAX_TESTS_AT_ONCE} tests are already running; try again`);
+      }
+      running += 1;
+      try {
+        return jsonReply(200, redactStrings(await test(record, signal), knownSecrets.redact));
+      } finally {
+        running -= 1;
+      }
+    },
+  };
+}
+
+/** Fields of an answer that are not part of the record: they may come back in a write, and mean nothing there. */
+const addedFields: ReadonlySet<string> = new Set(['origin', 'nodes', 'warnings', 'changed']);
+
+/** A server as the admin API shows it: its record, where it came from, and what nodes say of it. */
+export function serverJson(record: McpServerRecord, origin: string, reports: readonly ServerView[]) {
+  return { ...maskRecord(record), origin, nodes: reports.map(serverViewJson) };
+}
+
+export function withoutAddedFields(input: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(input).filter(([name]) => !addedFields.has(name)));
+}
+
+export function nodeJson(node: NodeView) {
+  const servers = node.servers.map((server) => ({ server_id: server.serverId, ...healthJson(server) }));
+  return { ...processJson(node), servers };
+}
+
+/** For lists of many: how many servers it uses, and of how many it says that they fail. */
+export function countedNodeJson(node: NodeView) {
+  const failing = node.servers.filter(({ health }) => health === 'down' || health === 'degraded').length;
+  return { ...processJson(node), servers: node.servers.length, failing };
+}
+
+function processJson(node: NodeView) {
+  return {
+    node_id: node.nodeId,
+    machine: machineOf(node.nodeId),
+    age_ms: node.ageMs,
+    registry_state: node.registryState,
+    epoch: node.epoch,
+    snapshot_revision: node.snapshotRevision,
+    version: node.version || null,
+    load: node.load === undefined ? null : loadJson(node.load),
+  };
+}
+
+function serverViewJson(view: ServerView) {
+  return {
+    node_id: view.nodeId,
+    age_ms: view.ageMs,
+    snapshot_revision: view.snapshotRevision,
+    ...healthJson(view),
+  };
+}
+
+function loadJson(load: ProcessLoad) {
+  return {
+    connections: load.connections,
+    subprocesses: load.subprocesses,
+    calls_in_flight: load.callsInFlight,
+    calls_queued: load.callsQueued,
+    memory_bytes: load.memoryBytes,
+    cpu_permille: load.cpuPermille,
+    up_ms: load.upMs,
+  };
+}
+
+function healthJson(report: ServerReport) {
+  return {
+    health: report.health,
+    last_error: report.lastError,
+    tool_count: report.toolCount,
+    reconnects: report.reconnects,
+    latency_ms: report.latencyMs ?? null,
+    tools_hash: report.toolsHash ?? null,
+  };
 }

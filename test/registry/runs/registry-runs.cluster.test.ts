@@ -30,7 +30,7 @@ let nodes: readonly [NodeLives, NodeLives];
 let submitter = '';
 
 const queue = () => `nats://${nats().members[0]?.address}`;
-const startSms = (...args: string[]) =>
+const startRegistry = (...args: string[]) =>
   spawnSms(
     ['--grpc', '127.0.0.1:0', '--http', '127.0.0.1:0', '--data', data, '--task-dir', join(root, 'tasks.d'), ...args],
     { HOME: root, PATH: process.env.PATH },
@@ -80,7 +80,7 @@ beforeAll(async () => {
   const echo = `name = "echo"\nwasm = ${JSON.stringify(fixture('c/echo.wasm'))}\n`;
   writeFileSync(join(root, 'tasks.d', 'echo.toml'), echo);
   writeFileSync(join(root, 'tasks.d', 'nobody.toml'), echo.replace('"echo"', '"nobody"').concat('pool = "nobody"\n'));
-  sms = await startSms('--queue', queue(), '--mcp-registry-dir', join(root, 'mcp.d'));
+  sms = await startRegistry('--queue', queue(), '--mcp-registry-dir', join(root, 'mcp.d'));
   const registry = ['--sms', `unix:${join(sockets, 'grpc.sock')}`];
   nodes = folders.map((folder) => new NodeLives(folder, ['--queue', queue()], registry)) as [NodeLives, NodeLives];
   await Promise.all(nodes.map((node) => node.start()));

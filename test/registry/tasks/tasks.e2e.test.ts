@@ -1,7 +1,7 @@
 import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { openSmsTasks } from '../../../src/registry/tasks/open-tasks.ts';
+import { openRegistryTasks } from '../../../src/registry/tasks/open-tasks.ts';
 import { noTrail } from '../../../src/server/audit/sms-trail.ts';
 import { Caller } from '../../../src/server/identity/caller.ts';
 import { openSqliteStore } from '../../../src/server/store/sqlite-store.ts';
@@ -235,7 +235,7 @@ it('forgets the oldest revisions, those of removed tasks, and modules that nothi
   const store = openSqliteStore(config.files.data);
   const caller = Caller.process('test');
   const limits = { ...config.limits, kept_task_revisions: 2, removed_task_keep_ms: 1_000, unused_blob_keep_ms: 1_000 };
-  const { book, blobs, requests, sweep, close } = openSmsTasks({ ...config, limits }, store, noTrail, () => {});
+  const { book, blobs, requests, sweep, close } = openRegistryTasks({ ...config, limits }, store, noTrail, () => {});
   const named = { namespace: 'default', name: 'notes' };
   const sha256 = await blobs.put(hello);
   const other = await blobs.put(readFileSync(fixture('c/files.wasm')));

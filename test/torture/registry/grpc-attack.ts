@@ -12,7 +12,7 @@ import { McpRegistryService } from '../../../src/generated/proto/sms/mcp_registr
 import { NodeRunService } from '../../../src/generated/proto/sms/node_runs_pb.ts';
 import { TaskService } from '../../../src/generated/proto/sms/task_pb.ts';
 import { TaskRecordService } from '../../../src/generated/proto/sms/task_records_pb.ts';
-import { methodNeeds } from '../../../src/registry/grpc/method-needs.ts';
+import { methodNeeds } from '../../../src/registry/grpc/services.ts';
 import { refusal } from '../../../src/server/identity/identity.ts';
 import { type Role, roles } from '../../../src/server/records/permissions.ts';
 import { fsRecord, startTestSms, stopAll, type TestSms } from '../../registry/running-sms.ts';

@@ -15,11 +15,11 @@ import { ALL_NAMESPACES, type Identity } from '../../../server/records/permissio
 import { isTaskId, type TaskRevision, taskId } from '../../../server/records/task.ts';
 import type { TaskRequests } from '../../../server/routes/task-requests.ts';
 import { type NamedTask, type Task, TaskError } from '../../../server/tasks/task-book.ts';
-import type { SmsTasks } from '../../tasks/sms-tasks.ts';
+import type { RegistryTasks } from '../../tasks/registry-tasks.ts';
 import { callerOf, identityOf, toStatus } from '../grpc-call.ts';
 
 export interface TaskServiceDeps {
-  readonly tasks: SmsTasks;
+  readonly tasks: RegistryTasks;
   readonly taskRequests: TaskRequests;
   readonly log: ServiceLog;
 }

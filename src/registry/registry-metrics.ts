@@ -3,7 +3,7 @@ import type { CollectMetrics } from '../server/telemetry/collected-metrics.ts';
 import { openPrometheusMeters } from '../server/telemetry/prometheus.ts';
 
 /** What the gauges show; read when somebody asks. */
-export interface SmsGauges extends PlainGauges {
+export interface RegistryGauges extends PlainGauges {
   /** Null: this registry takes no runs, or its queue is out of reach. */
   readonly runs: QueueFacts | null;
   /** Null: there is no TLS. */
@@ -35,7 +35,7 @@ const gaugeTexts = {
 } as const satisfies Record<keyof PlainGauges, string>;
 
 /** The instruments of an SMS. Label values come from fixed sets: routes, methods, status codes. */
-export class SmsMetrics {
+export class RegistryMetrics {
   readonly #meters;
   readonly requests;
   readonly denied;
@@ -46,7 +46,7 @@ export class SmsMetrics {
   readonly reloads;
   readonly writeSeconds;
   readonly decisions;
-  #gauges: SmsGauges = {
+  #gauges: RegistryGauges = {
     revision: 0,
     servers: 0,
     watchers: 0,
@@ -108,12 +108,12 @@ export class SmsMetrics {
     });
   }
 
-  collect(gauges: SmsGauges): ReturnType<CollectMetrics> {
+  collect(gauges: RegistryGauges): ReturnType<CollectMetrics> {
     this.#gauges = gauges;
     return this.#meters.collect();
   }
 
-  text(gauges: SmsGauges): Promise<string> {
+  text(gauges: RegistryGauges): Promise<string> {
     this.#gauges = gauges;
     return this.#meters.text();
   }

@@ -22,7 +22,7 @@ import {
 } from '../../server/tasks/task-book.ts';
 import type { AuditedStore } from '../audit/audited-store.ts';
 
-export interface SmsTasksDeps {
+export interface RegistryTasksDeps {
   /** What there is and which revision is live. */
   readonly tasks: AuditedStore<TaskRecord>;
   /** Every revision that is kept, apart: nodes follow what is live. */
@@ -37,10 +37,10 @@ export interface SmsTasksDeps {
  * The tasks of a registry. A revision is written before the task that points to it: one that nobody points to yet is
  * found again by its content.
  */
-export class SmsTasks implements TaskBook {
-  readonly #deps: SmsTasksDeps;
+export class RegistryTasks implements TaskBook {
+  readonly #deps: RegistryTasksDeps;
 
-  constructor(deps: SmsTasksDeps) {
+  constructor(deps: RegistryTasksDeps) {
     this.#deps = deps;
   }
 

@@ -17,25 +17,24 @@ import type { Telemetry } from '../server/telemetry/telemetry.ts';
 import { auditedProfiles, auditedStops, auditedStore, auditedTokens } from './audit/audited-store.ts';
 import { ConsoleState } from './console-state.ts';
 import { type Credentials, openCredentials } from './credentials.ts';
-import { allServices } from './grpc/all-services.ts';
-import { CallLimits } from './grpc/call-limits.ts';
 import { grpcListener } from './grpc/grpc-listener.ts';
+import { CallLimits } from './grpc/grpc-server.ts';
 import { ServingState } from './grpc/health-service.ts';
 import { WatcherCount } from './grpc/kind-reads.ts';
-import { methodNeeds } from './grpc/method-needs.ts';
+import { allServices, methodNeeds } from './grpc/services.ts';
 import { openListeners } from './listeners.ts';
 import { defaultReportLimits, NodeReports } from './node-reports.ts';
+import { RegistryMetrics } from './registry-metrics.ts';
 import { DirectoryReloader, type ReloadResult } from './reload.ts';
 import { allRoutes } from './routes/all-routes.ts';
 import { httpListener, type Route } from './routes/http-listener.ts';
-import type { TestServer } from './routes/test-route.ts';
+import type { TestServer } from './routes/servers-routes.ts';
 import { defaultRunReportsLimits, RunReports } from './run-reports.ts';
 import { openRegistryRuns, type RegistryRuns, registryRunRoutes } from './runs/registry-runs.ts';
 import type { ServerTestOptions } from './server-test.ts';
-import { SmsMetrics } from './sms-metrics.ts';
-import { openSmsTasks } from './tasks/open-tasks.ts';
+import { openRegistryTasks } from './tasks/open-tasks.ts';
 
-export interface SmsDeps {
+export interface RegistryDeps {
   readonly log: ServiceLog;
   /** Reads the config again, for what of it may change meanwhile. @throws ConfigError @default it stays as it is */
   readonly readAgain?: () => RegistryConfig;
@@ -43,7 +42,7 @@ export interface SmsDeps {
   readonly serverTest: Pick<ServerTestOptions, 'stateDir' | 'path' | 'secrets'>;
 }
 
-export interface RunningSms {
+export interface RunningRegistry {
   /** `HOST:PORT`. */
   readonly grpc: string;
   /** With scheme. */
@@ -65,7 +64,7 @@ export class DirectoryRefused extends Error {
 }
 
 /** Opens the store, loads the directory, and serves both protocols. */
-export async function startSms(config: RegistryConfig, deps: SmsDeps): Promise<RunningSms> {
+export async function startRegistry(config: RegistryConfig, deps: RegistryDeps): Promise<RunningRegistry> {
   const store = await openStore(config, deps.log);
   let trail = noTrail;
   let credentials: Credentials | null = null;
@@ -86,12 +85,12 @@ export async function startSms(config: RegistryConfig, deps: SmsDeps): Promise<R
 
 async function serve(
   config: RegistryConfig,
-  deps: SmsDeps,
+  deps: RegistryDeps,
   kept: RegistryDatabase,
   credentials: Credentials,
   submitted: RegistryRuns,
   trail: SmsTrail,
-): Promise<RunningSms> {
+): Promise<RunningRegistry> {
   const { log, serverTest } = deps;
   const store = auditedStore(kept.servers, trail);
   const profiles = auditedProfiles(kept.profiles, trail);
@@ -99,7 +98,7 @@ async function serve(
   const stops = auditedStops(kept.stops, trail);
   const { limits, strict } = config;
   const egress = egressOf(config.egress, 'listed');
-  const metrics = new SmsMetrics(Date.now());
+  const metrics = new RegistryMetrics(Date.now());
   const telemetry = await openTelemetryOf(config, log);
   const serving = new ServingState();
   const shutdown = new AbortController();
@@ -113,7 +112,7 @@ async function serve(
     expiresAfterMs: limits.node_expiry_ms,
     maxNodes: limits.max_nodes,
   });
-  const tasks = openSmsTasks(config, kept, trail, log);
+  const tasks = openRegistryTasks(config, kept, trail, log);
   const reloader =
     config.registryDir === null
       ? null
@@ -304,7 +303,7 @@ async function firstLoad(reloader: DirectoryReloader, { strict }: RegistryConfig
 }
 
 /** Rules that cannot be read leave those that are there. */
-function readRules({ readAgain, log }: SmsDeps, approvals: ApprovalQueue): void {
+function readRules({ readAgain, log }: RegistryDeps, approvals: ApprovalQueue): void {
   if (readAgain === undefined) return;
   try {
     const { approverRules } = readAgain();

@@ -19,14 +19,18 @@ import type { NodeReports } from '../node-reports.ts';
 import type { RunReports } from '../run-reports.ts';
 import { approvalService } from './approval-service.ts';
 import { type TaskServiceDeps, taskService } from './compat/task-service.ts';
+import type { GrpcNeed } from './grpc-listener.ts';
 import { healthService, type ServingState } from './health-service.ts';
 import { identityService } from './identity-service.ts';
 import type { KindServiceDeps } from './kind-reads.ts';
+import {
+  profileService,
+  registryService,
+  stopService,
+  type TaskRecordServiceDeps,
+  taskRecordService,
+} from './kind-services.ts';
 import { nodeService, runService } from './node-service.ts';
-import { profileService } from './profile-service.ts';
-import { registryService } from './registry-service.ts';
-import { stopService } from './stop-service.ts';
-import { type TaskRecordServiceDeps, taskRecordService } from './task-record-service.ts';
 
 export interface ServicesDeps extends KindServiceDeps, TaskServiceDeps, TaskRecordServiceDeps {
   readonly store: AuditedStore;
@@ -71,3 +75,44 @@ export function allServices({
     router.service(Health, healthService(serving, served));
   };
 }
+
+const follow: GrpcNeed = { needs: 'follow', changes: false };
+const report: GrpcNeed = { needs: 'report', changes: false };
+const ask: GrpcNeed = { needs: 'ask', changes: true, namespaced: true };
+const identify: GrpcNeed = { needs: 'identify', changes: false };
+const operateTasks: GrpcNeed = { needs: 'operate', changes: true, namespaced: true };
+const operate: GrpcNeed = { needs: 'operate', changes: true };
+const anybody: GrpcNeed = { needs: 'anybody', changes: false };
+
+/** What every method asks of its caller, by "service/method". */
+export const methodNeeds: ReadonlyMap<string, GrpcNeed> = new Map([
+  [`${McpRegistryService.typeName}/ListMcpServers`, follow],
+  [`${McpRegistryService.typeName}/WatchMcpServers`, follow],
+  [`${McpRegistryService.typeName}/UpsertMcpServer`, operate],
+  [`${McpRegistryService.typeName}/DeleteMcpServer`, operate],
+  [`${McpProfileService.typeName}/ListMcpProfiles`, follow],
+  [`${McpProfileService.typeName}/WatchMcpProfiles`, follow],
+  [`${McpProfileService.typeName}/UpsertMcpProfile`, operate],
+  [`${McpProfileService.typeName}/DeleteMcpProfile`, operate],
+  [`${McpNodeService.typeName}/ReportMcpNode`, report],
+  [`${NodeRunService.typeName}/ReportRuns`, report],
+  [`${ApprovalService.typeName}/OpenApproval`, ask],
+  [`${ApprovalService.typeName}/WatchApprovals`, ask],
+  [`${ApprovalService.typeName}/WaitingApprovals`, ask],
+  [`${ApprovalService.typeName}/ClaimApproval`, ask],
+  [`${ApprovalService.typeName}/WithdrawApproval`, ask],
+  [`${TaskService.typeName}/RegisterTask`, operateTasks],
+  [`${TaskService.typeName}/ListTasks`, follow],
+  [`${TaskService.typeName}/GetTask`, follow],
+  [`${TaskService.typeName}/UnregisterTask`, operateTasks],
+  [`${TaskRecordService.typeName}/ListTaskRecords`, follow],
+  [`${TaskRecordService.typeName}/WatchTaskRecords`, follow],
+  [`${TaskRecordService.typeName}/GetTaskRevision`, follow],
+  [`${TaskRecordService.typeName}/ReadTaskModule`, follow],
+  [`${StopService.typeName}/ListStops`, follow],
+  [`${StopService.typeName}/WatchStops`, follow],
+  [`${IdentityService.typeName}/IdentifyToken`, identify],
+  [`${IdentityService.typeName}/DescribeIssuer`, identify],
+  [`${Health.typeName}/Check`, anybody],
+  [`${Health.typeName}/Watch`, anybody],
+]);

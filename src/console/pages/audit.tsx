@@ -3,9 +3,8 @@ import type { JsonObject, JsonValue } from '../../base/json.ts';
 import type { TrailLineJson, TrailPageJson } from '../../registry/console-api.ts';
 import { type ApiError, get } from '../api.ts';
 import { useSettled } from '../hooks.ts';
-import { bytes, counted } from '../numbers.ts';
 import { Empty, Failure, PageHead } from '../parts.tsx';
-import { asJson, Told, ToldBlock } from '../text.tsx';
+import { asJson, bytes, counted, Told, ToldBlock } from '../text.tsx';
 
 const FOLLOW_EVERY_MS = 1_500;
 /** More are not kept on the page; the older ones can be read again. */
