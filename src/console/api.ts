@@ -1,12 +1,12 @@
 import type { FieldProblemJson, MeJson } from '../registry/console-api.ts';
 
-/** How long an answer may take; the test of a server takes as long as its timeouts let it. */
+/** Response timeout. The test of a server takes as long as its own timeouts allow. */
 const TIMEOUT_MS = 20_000;
 const TEST_TIMEOUT_MS = 90_000;
 
-/** An answer that is an error: what failed, in the registry's words. */
+/** Error response of the registry. */
 export class ApiError extends Error {
-  /** 0: the registry was not reached. */
+  /** 0 if the registry was unreachable. */
   readonly status: number;
   readonly kind: string;
   readonly errors: readonly FieldProblemJson[];
@@ -32,8 +32,8 @@ export interface RequestOptions {
 }
 
 /**
- * The token of whoever signed in. It stays in this variable: storage and cookies of a loopback address belong to every
- * port of it, and so to servers of other users.
+ * The token of the user. It is kept only in this variable: storage and cookies of a loopback address are shared with all
+ * its ports, and so with servers of other users.
  */
 let token: string | null = null;
 let onSignedOut: () => void = () => {};
@@ -42,18 +42,18 @@ export function rememberToken(given: string | null): void {
   token = given;
 }
 
-/** Called when the registry does not know the caller any more. */
+/** Called when the registry rejects the token. */
 export function whenSignedOut(listener: () => void): void {
   onSignedOut = listener;
 }
 
-/** The registry was asked, and does not know who asks. */
+/** The registry rejected the token. */
 export function signedOut(): void {
   onSignedOut();
 }
 
 export function authHeaders(): Record<string, string> {
-  // A cookie of a login changes nothing without this header, which pages of others cannot send.
+  // Changes by a session cookie require this header, which pages of other origins cannot send.
   return token === null ? { 'x-spear-session': 'console' } : { authorization: `Bearer ${token}` };
 }
 
@@ -91,7 +91,7 @@ export async function post<T>(path: string, json: unknown, signal?: AbortSignal)
   return (await request<T>('POST', path, { json, ...(signal === undefined ? {} : { signal }) })).body;
 }
 
-/** Asks for nothing: a question without a token would be a refusal in the trail. */
+/** Does not send a request: one without a token would be a denial in the audit log. */
 export function hasToken(): boolean {
   return token !== null;
 }

@@ -6,11 +6,11 @@ import { live, useLink, useResource, useRoute, useTick } from './hooks.ts';
 import { navigation, pageOf } from './navigation.tsx';
 import { Failure, Loading } from './parts.tsx';
 import { endLogin, finishLogin, type LoginOptions, readLoginOptions, SignIn, setWho } from './sign-in.tsx';
-import { ago, counted, Told } from './text.tsx';
+import { ago, counted, UntrustedText } from './text.tsx';
 
-/** The whole page: signing in, or the pages with the way between them. */
+/** Root component: sign-in, or the navigation and the current page. */
 export function App() {
-  /** Undefined: not asked yet. */
+  /** Undefined until the identity was requested. */
   const [who, setMe] = useState<MeJson | null | undefined>(undefined);
   const [options, setOptions] = useState<LoginOptions | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
@@ -19,7 +19,7 @@ export function App() {
     setWho(me);
     setMe(me);
   }, []);
-  /** Gives why not; null: they are in. */
+  /** Resolves with the reason of a failure; null on success. */
   const enter = useCallback(async (): Promise<ApiError | null> => {
     try {
       become(await readMe());
@@ -48,7 +48,7 @@ export function App() {
       setOptions(options);
       await finishLogin();
       setError(null);
-      // Nobody is asked for who cannot be known: that would be a refusal in the trail.
+      // Without a token no identity is requested: that would be a denial in the audit log.
       if (hasToken() || options.session === 'cookie' || !options.auth) await enter();
       else become(null);
     } catch (failed) {
@@ -119,10 +119,10 @@ function Shell({ who, leave }: { readonly who: MeJson; readonly leave: () => voi
         </ul>
         <div class="who">
           <span>
-            <Told text={who.name} chars={60} />
+            <UntrustedText text={who.name} chars={60} />
           </span>
           <span class="muted">
-            <Told text={who.roles.join(', ')} chars={80} />
+            <UntrustedText text={who.roles.join(', ')} chars={80} />
           </span>
           <button type="button" class="quiet" onClick={leave}>
             Sign out
@@ -139,7 +139,7 @@ function Shell({ who, leave }: { readonly who: MeJson; readonly leave: () => voi
   );
 }
 
-/** No link: the address behind # is the page's own, and the browser's jump would lead elsewhere. */
+/** A button instead of a link, because the fragment of the address holds the page. */
 function skipToMain(): void {
   document.getElementById('main')?.focus();
 }
@@ -153,20 +153,21 @@ function LinkMark() {
   );
 }
 
-/** Another user rotated this user's token, and knew its text. */
+/** Warns that another user rotated this user's token and has seen its text. */
 function RotatedNotice({ who: { rotated_by: rotated } }: { readonly who: MeJson }) {
   if (!rotated) return null;
   return (
     <div class="notice bad" role="alert">
       <strong>
-        Your token was rotated by <Told text={rotated.name} chars={80} /> on {new Date(rotated.at_ms).toISOString()}.
+        Your token was rotated by <UntrustedText text={rotated.name} chars={80} /> on{' '}
+        {new Date(rotated.at_ms).toISOString()}.
       </strong>{' '}
       That user knew its new text and could act with your name. Ask for a new token if you did not expect this.
     </div>
   );
 }
 
-/** Says so while what is shown may be old. */
+/** Warns while the data may be stale. */
 function LostNotice() {
   const { state, lostAtMs } = useLink();
   useTick(1_000);
@@ -183,10 +184,10 @@ interface StopsJson {
   readonly stops: readonly (StopRecord & { readonly unconfirmed: readonly unknown[] })[];
 }
 
-/** Stops beyond this are counted. */
+/** Further stops are only counted. */
 const SHOWN = 5;
 
-/** Says on every page what is stopped, paused or drained, and why. */
+/** Shows on every page what is stopped, paused or drained, and why. */
 export function StopNotice() {
   const { value } = useResource<StopsJson>('/admin/api/stops', ['stops', 'nodes']);
   const stops = value?.stops ?? [];
@@ -198,8 +199,8 @@ export function StopNotice() {
       <ul>
         {stops.slice(0, SHOWN).map((stop) => (
           <li key={stop.stop_id}>
-            <code>{stop.stop_id}</code> {stop.effect} <Told text={stopTarget(stop)} chars={200} />:{' '}
-            <Told text={stop.reason} /> (<Told text={stop.created_by} chars={80} />
+            <code>{stop.stop_id}</code> {stop.effect} <UntrustedText text={stopTarget(stop)} chars={200} />:{' '}
+            <UntrustedText text={stop.reason} /> (<UntrustedText text={stop.created_by} chars={80} />
             {stop.unconfirmed.length > 0 ? `, not confirmed by ${counted(stop.unconfirmed.length, 'node')}` : ''})
           </li>
         ))}

@@ -4,7 +4,7 @@ import { diffLines, nearChanges } from './diff.ts';
 const MAX_LINE_CHARS = 2_000;
 const marks = { same: ' ', added: '+', removed: '−' };
 
-/** What changes between two texts, line by line. */
+/** Line-by-line differences of two texts. */
 export function DiffView({ before, after, label }: { before: string; after: string; label: string }) {
   const lines = nearChanges(diffLines(before, after));
   if (!lines.some((each) => each !== null && each.kind !== 'same')) return <p class="muted">No changes.</p>;

@@ -3,18 +3,18 @@ export interface DiffLine {
   readonly text: string;
 }
 
-/** Beyond this the comparison would take too long, and everything counts as changed. */
+/** Larger texts are not compared: everything counts as changed. */
 const MAX_LINES = 2_000;
 /** Unchanged lines kept around a change. */
 const CONTEXT = 3;
 
-/** The lines of two texts, in an order that shows as few changes as there can be. */
+/** Line diff by longest common subsequence. */
 export function diffLines(before: string, after: string): readonly DiffLine[] {
   const [a, b] = [linesOf(before), linesOf(after)];
   if (a.length > MAX_LINES || b.length > MAX_LINES) {
     return [...a.map((text) => line('removed', text)), ...b.map((text) => line('added', text))];
   }
-  // lengths[i][j]: how many lines a from i and b from j have in common.
+  // lengths[i][j]: length of the longest common subsequence of a from i and b from j.
   const lengths = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
   const at = (i: number, j: number) => lengths[i]?.[j] ?? 0;
   for (let i = a.length - 1; i >= 0; i--) {
@@ -42,7 +42,7 @@ export function diffLines(before: string, after: string): readonly DiffLine[] {
   return lines;
 }
 
-/** Without what is far from any change; null stands for lines left out. */
+/** Keeps only lines near a change; null marks omitted lines. */
 export function nearChanges(lines: readonly DiffLine[]): readonly (DiffLine | null)[] {
   const isNear = lines.map((_, at) =>
     lines.slice(Math.max(0, at - CONTEXT), at + CONTEXT + 1).some(({ kind }) => kind !== 'same'),

@@ -3,13 +3,13 @@ import { type LiveJson, type LiveTopic, liveTopics } from '../registry/console-a
 import { ApiError, authHeaders, get, signedOut } from './api.ts';
 
 export interface Resource<T> {
-  /** The last that could be read; stays while it is read again, and when that fails. */
+  /** Last value read successfully; stays while reloading and after a failure. */
   readonly value: T | null;
   readonly error: ApiError | null;
   readonly again: () => void;
 }
 
-/** Changes that come in a burst are read once. */
+/** Delay that combines a burst of changes into one read. */
 const MIN_PAUSE_MS = 700;
 
 interface ResourceState<T> {
@@ -18,7 +18,7 @@ interface ResourceState<T> {
   readonly error: ApiError | null;
 }
 
-/** Reads a path, and again whenever one of the topics changed or the connection is back. */
+/** Reads a path, and reads it again when one of the topics changes or the connection is restored. */
 export function useResource<T>(path: string | null, topics: readonly LiveTopic[]): Resource<T> {
   const [state, setState] = useState<ResourceState<T>>({ path, value: null, error: null });
   const trigger = useRef(() => {});
@@ -47,7 +47,7 @@ export function useResource<T>(path: string | null, topics: readonly LiveTopic[]
       isReading = false;
       if (isStale) schedule();
     };
-    /** What is being read is read to its end: changes may come faster than answers. */
+    /** A pending read is not aborted by a change: changes may be more frequent than responses. */
     const schedule = () => {
       if (isReading) isStale = true;
       else if (timer === null) {
@@ -78,7 +78,7 @@ export function useLink(): { readonly state: LinkState; readonly lostAtMs: numbe
   return { state: live.state, lostAtMs: live.lostAtMs };
 }
 
-/** Draws again every so often, for texts that tell how long ago something was. */
+/** Renders periodically, for relative times. */
 export function useTick(everyMs: number): void {
   const [, redraw] = useState(0);
   useEffect(() => {
@@ -87,7 +87,7 @@ export function useTick(everyMs: number): void {
   }, [everyMs]);
 }
 
-/** The value as it was `ms` ago, once it has stopped changing. */
+/** The value after it has not changed for `ms`. */
 export function useSettled<T>(value: T, ms: number): T {
   const [settled, setSettled] = useState(value);
   useEffect(() => {
@@ -97,7 +97,7 @@ export function useSettled<T>(value: T, ms: number): T {
   return settled;
 }
 
-/** The address behind `#`: the page, and what stands after it. */
+/** The fragment of the address: the page and its parameters. */
 export function useRoute(): readonly string[] {
   const [hash, setHash] = useState(location.hash);
   useEffect(() => {
@@ -125,7 +125,7 @@ export function linkTo(...parts: readonly string[]): string {
   return `#/${parts.map(encodeURIComponent).join('/')}`;
 }
 
-/** Heartbeats come every five seconds: after this silence nobody is there. */
+/** Silence after which the connection counts as lost. Heartbeats arrive every five seconds. */
 const SILENCE_MS = 15_000;
 const FIRST_RETRY_MS = 500;
 const MAX_RETRY_MS = 8_000;
@@ -133,13 +133,12 @@ const MAX_RETRY_MS = 8_000;
 export type LinkState = 'connecting' | 'live' | 'lost';
 
 /**
- * Which topics changed, told by a stream. `EventSource` cannot send a token, so the stream is read by `fetch`. Numbers
- * of topics are compared with those that were seen last, also after the connection was lost: what changed meanwhile is
- * told then.
+ * Subscription to changed topics by server-sent events. Reads the stream with `fetch`, because `EventSource` cannot send a
+ * token. Topic numbers are compared with the last seen ones, also after a reconnect, so no change is missed.
  */
 export class Live {
   state: LinkState = 'connecting';
-  /** When it was lost; null while it is there. */
+  /** Time of the disconnect; null while connected. */
   lostAtMs: number | null = null;
   #seen: LiveJson | null = null;
   #attempts = 0;

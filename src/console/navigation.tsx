@@ -16,11 +16,11 @@ import { Empty, PageHead } from './parts.tsx';
 interface Place {
   readonly path: string;
   readonly title: string;
-  /** `rest`: what stands after the path in the address. */
+  /** `rest`: the part of the address after the path. */
   readonly show: (rest: readonly string[]) => ComponentChildren;
 }
 
-/** Every page, in the order of the menu: a new one is a line here. */
+/** All pages, in the order of the menu. */
 export const navigation: readonly Place[] = [
   { path: 'overview', title: 'Overview', show: () => <Overview /> },
   {

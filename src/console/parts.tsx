@@ -3,9 +3,9 @@ import { useEffect, useRef } from 'preact/hooks';
 import { visible } from '../base/text.ts';
 import type { HealthJson } from '../registry/console-api.ts';
 import type { ApiError } from './api.ts';
-import { Told } from './text.tsx';
+import { UntrustedText } from './text.tsx';
 
-/** Says what failed, with the way to try again. */
+/** Error message with a retry button. */
 export function Failure({ error, again }: { readonly error: ApiError; readonly again?: () => void }) {
   return (
     <div class="notice bad" role="alert">
@@ -13,20 +13,20 @@ export function Failure({ error, again }: { readonly error: ApiError; readonly a
         {error.status === 0 ? (
           'Registry unreachable'
         ) : (
-          <Told text={`Request failed (${error.status} ${error.kind})`} chars={80} />
+          <UntrustedText text={`Request failed (${error.status} ${error.kind})`} chars={80} />
         )}
       </strong>
       <p>
-        <Told text={error.message} chars={2_000} />
+        <UntrustedText text={error.message} chars={2_000} />
       </p>
       {error.errors.length > 0 ? (
         <ul>
           {error.errors.map(({ field, detail }) => (
             <li key={field}>
               <code>
-                <Told text={field} />
+                <UntrustedText text={field} />
               </code>{' '}
-              <Told text={detail} />
+              <UntrustedText text={detail} />
             </li>
           ))}
         </ul>
@@ -40,7 +40,7 @@ export function Failure({ error, again }: { readonly error: ApiError; readonly a
   );
 }
 
-/** What stands where a list is empty: why, and what to do next. */
+/** Placeholder of an empty list: the reason and the next step. */
 export function Empty({ title, children }: { readonly title: string; readonly children: ComponentChildren }) {
   return (
     <div class="empty">
@@ -66,27 +66,39 @@ const healthWords: Readonly<Record<HealthJson | 'unused', string>> = {
   unused: 'unused',
 };
 
-/** A word with a mark of its own shape: colour alone says nothing to some. */
+/** A label with a mark that differs by shape, for users who do not see colours. */
 export function Health({ health }: { readonly health: HealthJson | null }) {
   const word = health ?? 'unused';
-  return <span class={`health ${word}`}>{healthWords[word] ?? <Told text={word} chars={20} />}</span>;
+  return <span class={`health ${word}`}>{healthWords[word] ?? <UntrustedText text={word} chars={20} />}</span>;
 }
 
 export function PageHead({ title, children }: { readonly title: string; readonly children?: ComponentChildren }) {
   const heading = useRef<HTMLHeadingElement>(null);
-  // A reader of screens hears where it is after every change of page.
+  // Screen readers announce the heading after every page change.
   useEffect(() => heading.current?.focus(), [title]);
   return (
     <header class="page-head">
       <h1 ref={heading} tabIndex={-1}>
-        <Told text={title} chars={120} />
+        <UntrustedText text={title} chars={120} />
       </h1>
       <div class="actions">{children}</div>
     </header>
   );
 }
 
-/** A dialog of the browser: it keeps the focus and closes with Escape. */
+/** One row of a description list. */
+export function Fact({ name, text }: { readonly name: string; readonly text: string }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>
+        <UntrustedText text={text} chars={400} />
+      </dd>
+    </div>
+  );
+}
+
+/** Native dialog: traps the focus and closes with Escape. */
 export function Dialog({
   title,
   onClose,
@@ -104,7 +116,7 @@ export function Dialog({
     <dialog ref={dialog} aria-label={visible(title)} onClose={onClose}>
       <header class="page-head">
         <h2>
-          <Told text={title} chars={200} />
+          <UntrustedText text={title} chars={200} />
         </h2>
         <button type="button" class="quiet" aria-label="Close" onClick={() => dialog.current?.close()}>
           ✕

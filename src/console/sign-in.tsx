@@ -1,18 +1,18 @@
 import { useState } from 'preact/hooks';
 import type { MeJson } from '../registry/console-api.ts';
 import { ApiError, get, post, rememberToken, request } from './api.ts';
-import { Told } from './text.tsx';
+import { UntrustedText } from './text.tsx';
 
 interface SignInProps {
   readonly hasProvider: boolean;
   readonly wasSignedOut: boolean;
-  /** Of a login that failed; null: none did. */
+  /** Error of a failed login; null: none. */
   readonly error: ApiError | null;
-  /** Gives why not; null: they are in. */
+  /** Resolves with the reason of a failure; null on success. */
   readonly enter: () => Promise<ApiError | null>;
 }
 
-/** Asks who it is. A token is kept by this page alone, and gone when it is closed. */
+/** Sign-in form. The page keeps the token only in memory. */
 export function SignIn({ hasProvider, wasSignedOut, enter, error }: SignInProps) {
   const [token, setToken] = useState('');
   const [problem, setProblem] = useState<string | null>(
@@ -59,7 +59,7 @@ export function SignIn({ hasProvider, wasSignedOut, enter, error }: SignInProps)
         </div>
         {problem === null ? null : (
           <p class="notice bad" role="alert">
-            <Told text={problem} chars={400} />
+            <UntrustedText text={problem} chars={400} />
           </p>
         )}
         <button type="submit" class="primary">
@@ -74,7 +74,7 @@ type Who = MeJson | null;
 
 let who: Who = null;
 
-/** Who is signed in, so that pages offer only what the registry would let them do. It decides, not this. */
+/** The signed-in user. Pages hide actions that the registry would reject; the registry decides. */
 export function setWho(given: Who): void {
   who = given;
 }
@@ -84,27 +84,27 @@ export function whoIsIt(): Who {
 }
 
 const may = (permission: string) => who?.may.includes(permission) ?? false;
-/** Somebody of one namespace changes nothing that all namespaces share. */
+/** A user of one namespace cannot change what all namespaces share. */
 const isOfAll = () => who?.namespace === '*';
 
 export const mayOperate = () => may('operate') && isOfAll();
 export const mayDecide = () => may('decide');
 export const mayAdminister = () => may('administer') && isOfAll();
 export const mayReadJournals = () => who?.read_journals ?? false;
-/** Authentication is off: every caller has this name, which no token can have. */
+/** Name of every caller if authentication is off. No token can have this name. */
 export const isAnonymous = () => who?.name === 'anybody';
 
-/** How somebody can come in. */
+/** Available ways to sign in. */
 export interface LoginOptions {
-  /** Whether an identity provider can be asked who it is. */
+  /** Whether an identity provider is configured. */
   readonly login: boolean;
-  /** With TLS a login is a cookie; without, a token that this page keeps. */
+  /** With TLS the session is a cookie; without TLS, a token in this page. */
   readonly session: 'cookie' | 'token';
-  /** Whether anybody is asked at all. */
+  /** Whether authentication is on. */
   readonly auth: boolean;
 }
 
-/** The one thing that has to outlive the way to the provider and back: of no use without the code that comes back. */
+/** The page secret must survive the redirect to the provider. It is useless without the returned code. */
 const SECRET = 'spear-login';
 
 export async function readLoginOptions(): Promise<LoginOptions> {
@@ -116,7 +116,7 @@ export async function readLoginOptions(): Promise<LoginOptions> {
   }
 }
 
-/** Leaves for the provider, which sends the browser back with a code. */
+/** Redirects to the provider, which redirects back with a code. */
 export async function beginLogin(): Promise<void> {
   const secret = hex(crypto.getRandomValues(new Uint8Array(32)));
   sessionStorage.setItem(SECRET, secret);
@@ -124,7 +124,7 @@ export async function beginLogin(): Promise<void> {
   location.assign(`/auth/login?${new URLSearchParams({ challenge, return_to: '/console/' })}`);
 }
 
-/** Takes the session that a login left, if the browser comes from one. */
+/** Exchanges the code of a login for a session, if the browser returns from one. */
 export async function finishLogin(): Promise<void> {
   const code = /^#login=([\w-]+)$/.exec(location.hash)?.[1];
   if (code === undefined) return;
@@ -135,7 +135,7 @@ export async function finishLogin(): Promise<void> {
   if (token !== undefined) rememberToken(token);
 }
 
-/** Also where nobody is there to hear it: what is forgotten here is of no use to anybody else. */
+/** Signs out. Succeeds locally even if the registry is unreachable. */
 export async function endLogin(): Promise<void> {
   await request('POST', '/auth/logout', { json: {} }).catch(() => {});
 }

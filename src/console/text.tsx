@@ -1,30 +1,30 @@
 import { useState } from 'preact/hooks';
 import { startOf, visible, visibleLines } from '../base/text.ts';
 
-/** What fits into a line of a list. */
+/** Maximum length of a text in a list. */
 const LINE_CHARS = 300;
-/** What is shown of a long text before somebody asks for the rest. */
+/** Initially visible part of a long text. */
 export const BLOCK_CHARS = 2_000;
-/** What is drawn at all: beyond this a page gets slow, and nobody reads. */
+/** Maximum length of a rendered text: longer texts make the page slow. */
 const WHOLE_CHARS = 200_000;
 
 /**
- * A text of a server, a model, a node or a person in one line: what would be unseen or change the order of letters is
- * named, and it is no longer than a line bears. It is set as text, so nothing in it is markup.
+ * Untrusted text of a server, model, node or user in one line. Invisible and bidirectional control characters are shown by
+ * name, and long texts are shortened. Set as text, never as markup.
  */
-export function Told({ text, chars = LINE_CHARS }: { readonly text: string; readonly chars?: number }) {
+export function UntrustedText({ text, chars = LINE_CHARS }: { readonly text: string; readonly chars?: number }) {
   const shown = visible(startOf(text, chars));
   const isCut = text.length > chars;
   return (
-    <bdi class="told" title={isCut ? `${text.length} characters` : undefined}>
+    <bdi class="untrusted" title={isCut ? `${text.length} characters` : undefined}>
       {shown}
       {isCut ? '…' : ''}
     </bdi>
   );
 }
 
-/** The same in a block of its own lines, whole on demand. `all`: without any bound, for a text to be read to its end. */
-export function ToldBlock({
+/** Untrusted text in a block with line breaks, expandable. `all` removes the limit, for texts that must be read completely. */
+export function UntrustedBlock({
   text,
   label,
   all = false,
@@ -37,7 +37,7 @@ export function ToldBlock({
   const limit = all ? Number.POSITIVE_INFINITY : isWhole ? WHOLE_CHARS : BLOCK_CHARS;
   const isCut = text.length > limit;
   return (
-    <div class="told-block">
+    <div class="untrusted-block">
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
       <pre tabIndex={0} role="region" aria-label={label}>
         {visibleLines(startOf(text, limit))}
@@ -95,7 +95,7 @@ export function counted(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString('en')} ${count === 1 ? one : many}`;
 }
 
-/** Local, to the second. */
+/** Local time with seconds. */
 export function clock(atMs: number): string {
   return Number.isFinite(atMs) && Math.abs(atMs) < 8e15 ? new Date(atMs).toLocaleString('sv') : '–';
 }

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 
-/** Rows drawn above and below what is seen, so that scrolling shows no gaps. */
+/** Rows rendered above and below the visible part, so that scrolling shows no gaps. */
 const SPARE_ROWS = 8;
 
 export interface VirtualListProps<T> {
@@ -15,7 +15,7 @@ export interface VirtualListProps<T> {
   readonly rowClass?: string;
 }
 
-/** A table whose rows have one height, of which only those are drawn that can be seen. */
+/** Table with rows of equal height that renders only the visible rows. */
 export function VirtualList<T>({ items, rowPx, label, keyOf, head, row, rowClass = '' }: VirtualListProps<T>) {
   const box = useRef<HTMLDivElement>(null);
   const [seen, setSeen] = useState({ top: 0, height: 800 });

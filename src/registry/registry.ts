@@ -6,9 +6,11 @@ import type { RegistryConfig } from '../config/registry/registry-config.ts';
 import { noTrail, openSmsTrail, type SmsTrail } from '../server/audit/sms-trail.ts';
 import { egressOf } from '../server/egress/egress.ts';
 import { CallerLimits } from '../server/http/caller-limits.ts';
+import { httpListener } from '../server/http/http-listener.ts';
 import { HeldBytes } from '../server/http/http-reply.ts';
 import type { OriginPolicy } from '../server/http/origin-check.ts';
 import { PeerGate } from '../server/http/peer-gate.ts';
+import type { Route } from '../server/http/route.ts';
 import { Caller } from '../server/identity/caller.ts';
 import type { ServiceLog } from '../server/log/service-log.ts';
 import { openStore } from '../server/store/open-store.ts';
@@ -27,12 +29,15 @@ import { defaultReportLimits, NodeReports } from './node-reports.ts';
 import { RegistryMetrics } from './registry-metrics.ts';
 import { DirectoryReloader, type ReloadResult } from './reload.ts';
 import { allRoutes } from './routes/all-routes.ts';
-import { httpListener, type Route } from './routes/http-listener.ts';
+import { registryAuth } from './routes/registry-auth.ts';
 import type { TestServer } from './routes/servers-routes.ts';
 import { defaultRunReportsLimits, RunReports } from './run-reports.ts';
 import { openRegistryRuns, type RegistryRuns, registryRunRoutes } from './runs/registry-runs.ts';
 import type { ServerTestOptions } from './server-test.ts';
 import { openRegistryTasks } from './tasks/open-tasks.ts';
+
+/** Statuses of requests whose caller has no token, the wrong token, or an unknown Host. */
+const denials: ReadonlySet<number> = new Set([401, 403, 421]);
 
 export interface RegistryDeps {
   readonly log: ServiceLog;
@@ -236,7 +241,18 @@ async function serve(
   const callers = new CallerLimits({ limits, onShed: (reason) => metrics.shed.add(1, { protocol: 'http', reason }) });
   const handlers = {
     grpc: grpcListener({ ...common, calls, needs: methodNeeds, routes: services }),
-    http: httpListener({ ...common, held, gate, callers, origins, routes }),
+    http: httpListener({
+      ...{ server: 'registry', routes, origins, callers, held, shutdown: shutdown.signal },
+      ...{ slowReaderMs: limits.slow_reader_ms, tracer: common.tracer, log },
+      authenticate: registryAuth({ access, gate, scheme: origins.scheme, metrics }),
+      onRequest: (method, status) => metrics.requests.add(1, { protocol: 'http', method, code: String(status) }),
+      onShed: () => metrics.shed.add(1, { protocol: 'http', reason: 'too_many' }),
+      audit: {
+        served: (caller, status) => trail.write({ event: 'sms.served', ...caller, code: String(status) }),
+        refused: (caller, { status, kind: reason }, isChange) =>
+          trail.refused(caller, { code: String(status), reason, isDenial: denials.has(status) }, isChange),
+      },
+    }),
   };
   const listeners = await openListeners(
     config,

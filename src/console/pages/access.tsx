@@ -4,7 +4,7 @@ import type { AccessJson, AccessServerJson, DecisionJson, LayerAnswerJson } from
 import type { TaskRevision } from '../../server/records/task.ts';
 import { ApiError, get, post } from '../api.ts';
 import { Dialog, Empty, Failure, PageHead } from '../parts.tsx';
-import { counted, Told } from '../text.tsx';
+import { counted, UntrustedText } from '../text.tsx';
 import { VirtualList } from '../virtual-list.tsx';
 
 const ROW_PX = 52;
@@ -23,7 +23,7 @@ interface Shown {
   readonly approval: readonly string[];
 }
 
-/** Which tasks may use which servers and tools, and which word of which layer decides. */
+/** Access matrix: which tasks may use which servers and tools, and which policy layer decides. */
 export function Access() {
   const [text, setText] = useState('');
   const [tasks, setTasks] = useState<readonly TaskQuestion[]>([]);
@@ -146,9 +146,9 @@ function Matrix({ matrix, open }: { readonly matrix: AccessJson; readonly open: 
         [...problems, ...warnings].map((each) => (
           <p key={each} class={problems.length > 0 ? 'notice bad' : 'notice warn'}>
             <strong>
-              <Told text={name} chars={60} />
+              <UntrustedText text={name} chars={60} />
             </strong>{' '}
-            <Told text={each} chars={600} />
+            <UntrustedText text={each} chars={600} />
           </p>
         )),
       )}
@@ -175,7 +175,7 @@ function Matrix({ matrix, open }: { readonly matrix: AccessJson; readonly open: 
                 <span role="columnheader">Server</span>
                 {usable.map(({ name }) => (
                   <span role="columnheader" key={name}>
-                    <Told text={name} chars={40} />
+                    <UntrustedText text={name} chars={40} />
                   </span>
                 ))}
               </>
@@ -184,7 +184,7 @@ function Matrix({ matrix, open }: { readonly matrix: AccessJson; readonly open: 
               <>
                 <span role="cell" class="stack">
                   <button type="button" class="link" onClick={() => open(id)}>
-                    <Told text={id} chars={80} />
+                    <UntrustedText text={id} chars={80} />
                   </button>
                   <span class="muted">{tools === null ? 'tools unknown' : counted(tools, 'tool')}</span>
                 </span>
@@ -216,7 +216,7 @@ function OpenedServer(props: { server: AccessServerJson; show: (shown: Shown) =>
     <section aria-labelledby="opened-title">
       <header class="page-head">
         <h2 id="opened-title">
-          Tools of <Told text={server.server_id} chars={80} />
+          Tools of <UntrustedText text={server.server_id} chars={80} />
         </h2>
         <div class="actions">
           {tasks.map(({ name, walk }) => (
@@ -225,7 +225,7 @@ function OpenedServer(props: { server: AccessServerJson; show: (shown: Shown) =>
               key={name}
               onClick={() => show({ title: `${server.server_id} for ${name}`, walk, approval: [] })}
             >
-              Policy evaluation for <Told text={name} chars={30} />
+              Policy evaluation for <UntrustedText text={name} chars={30} />
             </button>
           ))}
           <button type="button" class="quiet" onClick={props.close}>
@@ -251,7 +251,7 @@ function OpenedServer(props: { server: AccessServerJson; show: (shown: Shown) =>
               <span role="columnheader">Tool</span>
               {tasks.map(({ name }) => (
                 <span role="columnheader" key={name}>
-                  <Told text={name} chars={40} />
+                  <UntrustedText text={name} chars={40} />
                 </span>
               ))}
             </>
@@ -260,7 +260,7 @@ function OpenedServer(props: { server: AccessServerJson; show: (shown: Shown) =>
             <>
               <span role="cell" class="clip">
                 <code>
-                  <Told text={tool} chars={80} />
+                  <UntrustedText text={tool} chars={80} />
                 </code>
               </span>
               {tasks.map(({ name, cells }) => {
@@ -297,11 +297,11 @@ function By({ decision: { by } }: { readonly decision: DecisionJson }) {
   if (by === null) return <>no rule denies it</>;
   return (
     <>
-      <Told text={`${by.layer} ${by.rule}`} chars={80} />
+      <UntrustedText text={`${by.layer} ${by.rule}`} chars={80} />
       {by.matched === null ? '' : ' '}
       {by.matched === null ? null : (
         <code>
-          <Told text={by.matched} chars={60} />
+          <UntrustedText text={by.matched} chars={60} />
         </code>
       )}
     </>
@@ -315,15 +315,15 @@ function Walk({ shown }: { readonly shown: Shown }) {
         {shown.walk.map(({ layer, rule, verdict, text, fix }) => (
           <li key={`${layer} ${rule}`} class={verdict}>
             <strong>
-              <Told text={`${layer} ${rule}`} chars={80} />
+              <UntrustedText text={`${layer} ${rule}`} chars={80} />
             </strong>{' '}
             <span class="muted">{verdict}</span>
             <p>
-              <Told text={text} chars={600} />
+              <UntrustedText text={text} chars={600} />
             </p>
             {fix === null ? null : (
               <p class="fix">
-                To change this: <Told text={fix} chars={600} />
+                To change this: <UntrustedText text={fix} chars={600} />
               </p>
             )}
           </li>
@@ -331,14 +331,14 @@ function Walk({ shown }: { readonly shown: Shown }) {
       </ol>
       {shown.approval.map((note) => (
         <p key={note} class="notice warn">
-          <Told text={note} chars={600} />
+          <UntrustedText text={note} chars={600} />
         </p>
       ))}
     </>
   );
 }
 
-/** One config, or a list of them. */
+/** Parses one config or a list of configs. */
 function tasksOf(text: string): readonly TaskQuestion[] | ApiError {
   const value = parseJson(text);
   const list = Array.isArray(value) ? value : [value];
@@ -355,20 +355,20 @@ function tasksOf(text: string): readonly TaskQuestion[] | ApiError {
   );
 }
 
-/** A task as the matrix asks about it. */
+/** A task in an access query. */
 export interface TaskQuestion {
   readonly name: string;
   readonly config: JsonObject;
 }
 
-/** Some of the tasks that the registry keeps, as their live revisions are. */
+/** One page of the stored tasks, with their live revisions. */
 export interface TaskPage {
   readonly tasks: readonly TaskQuestion[];
   readonly from: number;
   readonly all: number;
 }
 
-/** As many as the registry answers about at once. */
+/** Limit of the registry per access query. */
 export const TASKS_PER_PAGE = 20;
 
 const TASKS_PATH = '/admin/api/tasks';

@@ -4,9 +4,9 @@ import type { Approval, ApprovalDecision, ApprovalStatus, DefinitionChange } fro
 import { type ApiError, get, request } from '../api.ts';
 import { DiffView } from '../diff-view.tsx';
 import { linkTo, useResource, useTick } from '../hooks.ts';
-import { Empty, Failure, Loading, PageHead } from '../parts.tsx';
+import { Empty, Fact, Failure, Loading, PageHead } from '../parts.tsx';
 import { isAnonymous, mayDecide } from '../sign-in.tsx';
-import { ago, asJson, BLOCK_CHARS, clock, counted, duration, Told, ToldBlock } from '../text.tsx';
+import { ago, asJson, BLOCK_CHARS, clock, counted, duration, UntrustedBlock, UntrustedText } from '../text.tsx';
 
 type Listed = Omit<Approval, 'salt' | 'claim' | 'epoch' | 'definition' | 'changes'> & {
   readonly arguments_shortened: boolean;
@@ -17,13 +17,13 @@ type Listed = Omit<Approval, 'salt' | 'claim' | 'epoch' | 'definition' | 'change
 type Shown = Listed & {
   readonly definition: JsonObject;
   readonly changes: readonly DefinitionChange[];
-  /** Why whoever looks may not decide; null: they may. */
+  /** Why the user may not decide; null if the user may. */
   readonly why_not: string | null;
 };
 
 const PATH = '/admin/api/approvals';
 
-/** Calls that wait for a yes or a no, and what became of others. */
+/** Pending and decided approvals. */
 export function Approvals() {
   const [waits, setWaits] = useState(true);
   const path = waits ? `${PATH}?status=waiting` : PATH;
@@ -57,15 +57,15 @@ export function Approvals() {
             <Status status={each.status} />
             <span class="stack grow">
               <a href={linkTo('approvals', each.approval_id)}>
-                <Told text={`${each.server_id} › ${each.tool_name}`} chars={120} />
+                <UntrustedText text={`${each.server_id} › ${each.tool_name}`} chars={120} />
               </a>
               <code class="muted clip">
-                <Told text={JSON.stringify(each.arguments)} chars={160} />
+                <UntrustedText text={JSON.stringify(each.arguments)} chars={160} />
               </code>
             </span>
             <span class="stack">
               <span>
-                <Told text={each.task ?? 'unnamed task'} chars={60} />
+                <UntrustedText text={each.task ?? 'unnamed task'} chars={60} />
               </span>
               <span class="muted">
                 {each.changed ? 'definition changed · ' : ''}
@@ -87,12 +87,12 @@ export function Approvals() {
 function Status({ status }: { readonly status: ApprovalStatus }) {
   return (
     <span class={`approval ${status}`}>
-      <Told text={status} chars={20} />
+      <UntrustedText text={status} chars={20} />
     </span>
   );
 }
 
-/** One request: what would be sent, for whom, and what is different from the last time. */
+/** One approval: the call, its caller, and what changed since the last approval. */
 export function ApprovalPage({ id }: { readonly id: string }) {
   const path = `${PATH}/${encodeURIComponent(id)}`;
   const { value, error, again } = useResource<Shown>(path, ['approvals']);
@@ -117,7 +117,7 @@ function Request({ approval, path, again }: { approval: Shown; path: string; aga
   return (
     <>
       <h2>
-        <Status status={status} /> <Told text={`${approval.server_id} › ${approval.tool_name}`} chars={200} />
+        <Status status={status} /> <UntrustedText text={`${approval.server_id} › ${approval.tool_name}`} chars={200} />
       </h2>
       <dl class="facts">
         <Fact name="Task" text={approval.task ?? 'unnamed'} />
@@ -144,7 +144,7 @@ function Request({ approval, path, again }: { approval: Shown; path: string; aga
             <div key={place}>
               <h3>
                 <code>
-                  <Told text={place} />
+                  <UntrustedText text={place} />
                 </code>
               </h3>
               <DiffView
@@ -158,7 +158,7 @@ function Request({ approval, path, again }: { approval: Shown; path: string; aga
       </section>
       <details>
         <summary>Tool definition</summary>
-        <ToldBlock label="Definition" text={asJson(approval.definition)} />
+        <UntrustedBlock label="Definition" text={asJson(approval.definition)} />
       </details>
       {votes.length === 0 ? null : (
         <section aria-labelledby="votes-title">
@@ -167,13 +167,13 @@ function Request({ approval, path, again }: { approval: Shown; path: string; aga
             {votes.map((vote) => (
               <li key={`${vote.by} ${vote.at_ms}`}>
                 <strong>
-                  <Told text={vote.by ?? 'unnamed user'} chars={80} />
+                  <UntrustedText text={vote.by ?? 'unnamed user'} chars={80} />
                 </strong>
                 <span>
-                  <Told text={vote.decision.replace('_', ' ')} chars={30} />
+                  <UntrustedText text={vote.decision.replace('_', ' ')} chars={30} />
                 </span>
                 <span class="grow">
-                  <Told text={vote.reason ?? ''} chars={600} />
+                  <UntrustedText text={vote.reason ?? ''} chars={600} />
                 </span>
                 <span class="muted">{clock(vote.at_ms)}</span>
               </li>
@@ -183,7 +183,7 @@ function Request({ approval, path, again }: { approval: Shown; path: string; aga
       )}
       {approval.reason === null ? null : (
         <p class="notice">
-          <Told text={approval.reason} chars={600} />
+          <UntrustedText text={approval.reason} chars={600} />
         </p>
       )}
       {status === 'waiting' ? <Decide approval={approval} path={path} again={again} isShown={isShown} /> : null}
@@ -191,25 +191,14 @@ function Request({ approval, path, again }: { approval: Shown; path: string; aga
   );
 }
 
-function Fact({ name, text }: { readonly name: string; readonly text: string }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>
-        <Told text={text} chars={400} />
-      </dd>
-    </div>
-  );
-}
-
-/** Whether the page shows less than all arguments before the approver asks for them. */
+/** Whether the page initially shows only a part of the arguments. */
 const hidesArguments = (approval: Shown) =>
   approval.arguments_shortened || asJson(approval.arguments).length > BLOCK_CHARS;
 
 interface ArgumentsProps {
   readonly approval: Shown;
   readonly path: string;
-  /** All arguments; null: not read. */
+  /** All arguments; null until they are requested. */
   readonly whole: JsonObject | null;
   readonly setWhole: (whole: JsonObject) => void;
 }
@@ -226,7 +215,7 @@ function Arguments({ approval, path, whole, setWhole }: ArgumentsProps) {
   return (
     <section aria-labelledby="arguments-title">
       <h2 id="arguments-title">Arguments of the call</h2>
-      <ToldBlock label="Arguments" text={asJson(whole ?? approval.arguments)} all={whole !== null} />
+      <UntrustedBlock label="Arguments" text={asJson(whole ?? approval.arguments)} all={whole !== null} />
       {approval.status === 'waiting' && hidesArguments(approval) && whole === null && mayDecide() ? (
         <button type="button" onClick={read}>
           Show all arguments
@@ -241,7 +230,7 @@ interface DecideProps {
   readonly approval: Shown;
   readonly path: string;
   readonly again: () => void;
-  /** Whether all arguments are on the page. */
+  /** Whether the page shows all arguments. */
   readonly isShown: boolean;
 }
 
@@ -252,7 +241,7 @@ function Decide({ approval, path, again, isShown }: DecideProps) {
   if (!mayDecide() || approval.why_not !== null) {
     return (
       <p class="notice" role="status">
-        <Told
+        <UntrustedText
           text={approval.why_not ?? 'You can view this approval. Deciding it needs the approver role.'}
           chars={400}
         />

@@ -4,10 +4,10 @@ import type { TrailLineJson, TrailPageJson } from '../../registry/console-api.ts
 import { type ApiError, get } from '../api.ts';
 import { useSettled } from '../hooks.ts';
 import { Empty, Failure, PageHead } from '../parts.tsx';
-import { asJson, bytes, counted, Told, ToldBlock } from '../text.tsx';
+import { asJson, bytes, counted, UntrustedBlock, UntrustedText } from '../text.tsx';
 
 const FOLLOW_EVERY_MS = 1_500;
-/** More are not kept on the page; the older ones can be read again. */
+/** Maximum number of events on the page. */
 const MAX_LINES = 2_000;
 
 const events = [
@@ -22,7 +22,7 @@ const events = [
   'sms.started',
 ];
 
-/** What happened in this registry: who changed, decided and was refused what. */
+/** Audit log of the registry. */
 export function Trail() {
   const [text, setText] = useState('');
   const [event, setEvent] = useState('');
@@ -150,19 +150,19 @@ function Line({ line: { line, bytes: size } }: { readonly line: TrailLineJson })
     <li>
       <button type="button" class="audit-event" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
         <time>
-          <Told text={textOf(line.ts).replace('T', ' ').slice(0, 19)} />
+          <UntrustedText text={textOf(line.ts).replace('T', ' ').slice(0, 19)} />
         </time>
         <span class={`event ${textOf(line.status)}`}>
-          <Told text={textOf(line.event)} chars={60} />
+          <UntrustedText text={textOf(line.event)} chars={60} />
         </span>
         <span class="who">
-          <Told text={who} chars={60} />
+          <UntrustedText text={who} chars={60} />
         </span>
         <span class="grow clip">
-          <Told text={summaryOf(line)} chars={200} />
+          <UntrustedText text={summaryOf(line)} chars={200} />
         </span>
       </button>
-      {isOpen ? <ToldBlock label="Event" text={asJson(line)} /> : null}
+      {isOpen ? <UntrustedBlock label="Event" text={asJson(line)} /> : null}
     </li>
   );
 }

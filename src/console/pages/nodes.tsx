@@ -1,7 +1,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import { useResource } from '../hooks.ts';
 import { Empty, Failure, Loading, PageHead } from '../parts.tsx';
-import { ago, bytes, counted, duration, Told } from '../text.tsx';
+import { ago, bytes, counted, duration, UntrustedText } from '../text.tsx';
 import { VirtualList } from '../virtual-list.tsx';
 
 interface NodeJson {
@@ -26,7 +26,7 @@ interface NodeJson {
 
 const ROW_PX = 56;
 
-/** Every process that follows this registry, with what it has under way. */
+/** All node processes, with their load. */
 export function Nodes() {
   const { value, error, again } = useResource<{ nodes: readonly NodeJson[] }>('/admin/api/mcp/nodes?servers=counted', [
     'nodes',
@@ -115,22 +115,22 @@ function Row({ node }: { readonly node: NodeJson }) {
     <>
       <span role="cell" class="stack">
         <strong>
-          <Told text={node.machine} chars={60} />
+          <UntrustedText text={node.machine} chars={60} />
         </strong>
         <span class="muted clip">
-          <Told text={node.node_id.slice(node.machine.length + 1) || 'single process'} chars={60} />
+          <UntrustedText text={node.node_id.slice(node.machine.length + 1) || 'single process'} chars={60} />
         </span>
       </span>
       <span role="cell" class="stack">
         <span class={node.registry_state === 'ready' ? 'state ready' : 'state'}>
-          <Told text={node.registry_state} chars={20} />
+          <UntrustedText text={node.registry_state} chars={20} />
         </span>
         <span class="muted">
           revision {node.snapshot_revision} · {ago(node.age_ms)}
         </span>
       </span>
       <span role="cell" class="wide stack">
-        <span>{node.version === null ? 'unknown' : <Told text={node.version} chars={30} />}</span>
+        <span>{node.version === null ? 'unknown' : <UntrustedText text={node.version} chars={30} />}</span>
         <span class="muted">{load === null ? '' : `up ${duration(load.up_ms)}`}</span>
       </span>
       <span role="cell" class="stack">

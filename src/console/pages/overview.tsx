@@ -3,9 +3,9 @@ import uPlot from 'uplot';
 import type { OverviewJson } from '../../registry/console-api.ts';
 import { linkTo, useResource } from '../hooks.ts';
 import { Empty, Failure, Health, Loading, PageHead } from '../parts.tsx';
-import { ago, counted, duration, Told } from '../text.tsx';
+import { ago, counted, duration, UntrustedText } from '../text.tsx';
 
-/** How the registry and everything that follows it are, at a glance. */
+/** Summary of the registry and its nodes. */
 export function Overview() {
   const { value, error, again } = useResource<OverviewJson>('/admin/api/overview', [
     'servers',
@@ -31,7 +31,7 @@ function Figures({ overview }: { readonly overview: OverviewJson }) {
         <div class="notice bad" role="alert">
           <strong>Changes cannot be stored</strong>
           <p>
-            <Told text={overview.write_problem} /> Reads still work. Free space on the disk of the registry.
+            <UntrustedText text={overview.write_problem} /> Reads still work. Free space on the disk of the registry.
           </p>
         </div>
       )}
@@ -109,13 +109,13 @@ function Figures({ overview }: { readonly overview: OverviewJson }) {
               <li key={`${each.server_id}/${each.node_id}`}>
                 <Health health={each.health} />
                 <a href={linkTo('servers', each.server_id)}>
-                  <Told text={each.server_id} chars={80} />
+                  <UntrustedText text={each.server_id} chars={80} />
                 </a>
                 <span class="grow">
-                  <Told text={each.text} />
+                  <UntrustedText text={each.text} />
                 </span>
                 <span class="muted">
-                  <Told text={each.node_id} chars={60} /> · {ago(each.age_ms)}
+                  <UntrustedText text={each.node_id} chars={60} /> · {ago(each.age_ms)}
                 </span>
               </li>
             ))}
@@ -123,13 +123,13 @@ function Figures({ overview }: { readonly overview: OverviewJson }) {
         )}
       </section>
       <p class="muted foot">
-        spear-sms <Told text={overview.version} chars={30} />, up for {duration(overview.up_ms)}
+        spear-sms <UntrustedText text={overview.version} chars={30} />, up for {duration(overview.up_ms)}
       </p>
     </>
   );
 }
 
-/** A server may have failed and be idle since: its last error stays until it lists its tools again. */
+/** The last error of a server stays until the server lists its tools again, even while it is idle. */
 function failingText({ down, degraded }: OverviewJson['health'], errors: number): string {
   if (down + degraded > 0) return `${down} down · ${degraded} degraded`;
   return errors === 0 ? 'no failing servers' : `${counted(errors, 'error')} since the last tool list`;
@@ -147,7 +147,7 @@ function Card(props: {
       <span class="name">{props.name}</span>
       <span class="figure">{props.figure.toLocaleString('en')}</span>
       <span class="note">
-        <Told text={props.note} chars={120} />
+        <UntrustedText text={props.note} chars={120} />
       </span>
     </a>
   );
@@ -156,20 +156,20 @@ function Card(props: {
 export interface Line {
   readonly label: string;
   readonly values: readonly (number | null)[];
-  /** A variable of the style sheet. */
+  /** CSS variable of the colour. */
   readonly colour: string;
 }
 
 const HEIGHT_PX = 150;
-/** A registry that has just started has little to show: not as if it were all there is. */
+/** Minimum time range, so that the first samples after a start do not fill the chart. */
 const SHORTEST_S = 600;
 
 const stepped = uPlot.paths.stepped?.({ align: 1 });
-/** Half a server is no server. */
+/** Axis steps are integers. */
 const wholeSteps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 50_000];
 const minute = (seconds: number) => new Date(seconds * 1_000).toTimeString().slice(0, 5);
 
-/** Lines over time. What it shows is told in words beside it, for who cannot see it. */
+/** Line chart over time, with a text alternative beside it. */
 export function Chart({ title, atMs, lines }: { title: string; atMs: readonly number[]; lines: readonly Line[] }) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);

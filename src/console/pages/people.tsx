@@ -5,7 +5,7 @@ import { ApiError, post, request } from '../api.ts';
 import { useResource } from '../hooks.ts';
 import { Dialog, Empty, Failure, Loading, PageHead } from '../parts.tsx';
 import { mayAdminister, whoIsIt } from '../sign-in.tsx';
-import { clock, Told } from '../text.tsx';
+import { clock, UntrustedText } from '../text.tsx';
 
 interface TokenJson {
   readonly name: string;
@@ -20,7 +20,7 @@ interface TokenJson {
 
 const PATH = '/admin/api/tokens';
 
-/** Who may come in: named tokens, each with its roles. */
+/** Named tokens with their roles. */
 export function People() {
   if (!mayAdminister()) return <Myself />;
   return <Tokens />;
@@ -34,8 +34,8 @@ function Myself() {
       <PageHead title="Users" />
       <Empty title={visible(`Signed in as ${who?.name ?? 'unknown'}`)}>
         <p>
-          <Told text={`Your role is ${who?.roles.join(', ')}, in ${namespace}.`} /> Only an admin can list users and
-          tokens.
+          <UntrustedText text={`Your role is ${who?.roles.join(', ')}, in ${namespace}.`} /> Only an admin can list
+          users and tokens.
         </p>
       </Empty>
     </>
@@ -85,17 +85,20 @@ function Tokens() {
           <li key={token.name}>
             <span class="stack grow">
               <strong>
-                <Told text={token.name} chars={80} />
+                <UntrustedText text={token.name} chars={80} />
               </strong>
               <span class="muted">
-                <Told text={token.description || `created by ${token.created_by ?? 'the registry'}`} chars={120} />
+                <UntrustedText
+                  text={token.description || `created by ${token.created_by ?? 'the registry'}`}
+                  chars={120}
+                />
               </span>
             </span>
             <span>
-              <Told text={token.roles.join(', ')} chars={80} />
+              <UntrustedText text={token.roles.join(', ')} chars={80} />
             </span>
             <span class="muted">
-              {token.namespace === '*' ? 'all namespaces' : <Told text={token.namespace} chars={63} />}
+              {token.namespace === '*' ? 'all namespaces' : <UntrustedText text={token.namespace} chars={63} />}
             </span>
             <span class="muted">
               {token.last_used_at_ms === null ? 'never used' : `used ${clock(token.last_used_at_ms)}`}

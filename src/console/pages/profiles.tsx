@@ -1,11 +1,11 @@
 import type { McpProfile } from '../../server/records/profile.ts';
 import { linkTo, useResource } from '../hooks.ts';
 import { Empty, Failure, Loading, PageHead } from '../parts.tsx';
-import { clock, counted, Told } from '../text.tsx';
+import { clock, counted, UntrustedText } from '../text.tsx';
 
 type ProfileJson = McpProfile & { readonly origin: string };
 
-/** Selections of servers and tools that tasks refer to by name. */
+/** Profiles: named selections of servers and tools. */
 export function Profiles() {
   const { value, error, again } = useResource<{ profiles: readonly ProfileJson[] }>('/admin/api/mcp/profiles', [
     'profiles',
@@ -27,10 +27,10 @@ export function Profiles() {
         {value?.profiles.map((profile) => (
           <li key={profile.name}>
             <h2>
-              <Told text={profile.name} chars={80} />
+              <UntrustedText text={profile.name} chars={80} />
             </h2>
             <p>
-              <Told text={profile.description || 'no description'} chars={400} />
+              <UntrustedText text={profile.description || 'no description'} chars={400} />
             </p>
             <dl>
               <dt>Servers</dt>
@@ -39,23 +39,23 @@ export function Profiles() {
                   ? 'none selected by id'
                   : profile.server_ids.slice(0, 20).map((id) => (
                       <a key={id} class="tag" href={linkTo('servers', id)}>
-                        <Told text={id} chars={80} />
+                        <UntrustedText text={id} chars={80} />
                       </a>
                     ))}
                 {profile.server_ids.length > 20 ? ` and ${profile.server_ids.length - 20} more` : ''}
               </dd>
               <dt>Tags</dt>
               <dd>
-                <Told text={profile.server_tags.join(', ') || 'none'} />
+                <UntrustedText text={profile.server_tags.join(', ') || 'none'} />
               </dd>
               <dt>Tools</dt>
               <dd>
-                <Told text={toolsText(profile)} />
+                <UntrustedText text={toolsText(profile)} />
               </dd>
             </dl>
             <p class="muted">
               {clock(profile.updated_at_ms)}, revision {profile.mod_revision}, from{' '}
-              <Told text={profile.origin || 'the API'} chars={80} />
+              <UntrustedText text={profile.origin || 'the API'} chars={80} />
             </p>
           </li>
         ))}

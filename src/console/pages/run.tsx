@@ -5,13 +5,13 @@ import type { RunPicture, RunPictureRow } from '../../server/timeline/run-pictur
 import { useResource, useTick } from '../hooks.ts';
 import { Failure, Loading, PageHead } from '../parts.tsx';
 import { mayReadJournals } from '../sign-in.tsx';
-import { clock, counted, Told, ToldBlock } from '../text.tsx';
+import { clock, counted, UntrustedBlock, UntrustedText } from '../text.tsx';
 import { calls, degradedText, RunStatus, tookText } from './runs.tsx';
 
-/** What is drawn at once: more is asked for. */
+/** Rows rendered initially. */
 const ROWS = 300;
 
-/** One run: what its node says of it, and what it did. */
+/** One run: its record and its timeline. */
 export function Run({ id }: { readonly id: string }) {
   const { value: run, error, again } = useResource<RunJson>(`/admin/api/runs/${encodeURIComponent(id)}`, ['runs']);
   useTick(1_000);
@@ -59,7 +59,7 @@ function Facts({ run }: { readonly run: RunJson }) {
           <div key={name}>
             <dt>{name}</dt>
             <dd>
-              <Told text={text} />
+              <UntrustedText text={text} />
             </dd>
           </div>
         ))}
@@ -69,7 +69,7 @@ function Facts({ run }: { readonly run: RunJson }) {
 
 function Timeline({ run }: { readonly run: RunJson }) {
   const may = mayReadJournals();
-  // Asked for again when the run has moved on, and by hand: its node reads a journal for it.
+  // Requested only when the run has changed or by hand, because its node reads a journal for it.
   const path = may ? `/admin/api/runs/${encodeURIComponent(run.id)}/timeline?at=${run.status}-${run.attempts}` : null;
   const { value, error, again } = useResource<RunPicture>(path, []);
   if (!may) {
@@ -102,14 +102,14 @@ function Waterfall({ picture, again }: { readonly picture: RunPicture; readonly 
   return (
     <section aria-label="Timeline" class="waterfall">
       <p class={`end ${picture.state}`}>
-        <Told text={picture.end} />{' '}
+        <UntrustedText text={picture.end} />{' '}
         <span class="muted">{picture.totals.map((total) => visible(total)).join(' · ')}</span>
       </p>
       <div class="filters">
         {kinds.map((kind) => (
           <label key={kind} class="check">
             <input type="checkbox" checked={!hidden.has(kind)} onChange={() => toggle(kind)} />{' '}
-            <Told text={kind} chars={20} />
+            <UntrustedText text={kind} chars={20} />
           </label>
         ))}
         <button type="button" class="quiet" onClick={again}>
@@ -119,7 +119,7 @@ function Waterfall({ picture, again }: { readonly picture: RunPicture; readonly 
       <div class="ticks" aria-hidden="true">
         {picture.ticks.map((tick, at) => (
           <span key={at}>
-            <Told text={tick} chars={20} />
+            <UntrustedText text={tick} chars={20} />
           </span>
         ))}
       </div>
@@ -153,25 +153,25 @@ function Step({ row, axis }: { readonly row: RunPictureRow; readonly axis: numbe
   const head = (
     <span class="step-head">
       <span class="at">
-        <Told text={row.at} chars={20} />
+        <UntrustedText text={row.at} chars={20} />
       </span>
       <span class="took">
-        <Told text={row.took} chars={20} />
+        <UntrustedText text={row.took} chars={20} />
       </span>
       <span class="kind">
-        <Told text={row.kind} chars={20} />
+        <UntrustedText text={row.kind} chars={20} />
       </span>
       <span class="about">
         <strong>
-          <Told text={row.title} chars={200} />
+          <UntrustedText text={row.title} chars={200} />
         </strong>{' '}
         {row.facts.slice(0, 12).map((fact, at) => (
           <span key={at} class="fact">
-            <Told text={fact} chars={200} />{' '}
+            <UntrustedText text={fact} chars={200} />{' '}
           </span>
         ))}
         <span class="preview">
-          <Told text={row.preview} chars={200} />
+          <UntrustedText text={row.preview} chars={200} />
         </span>
       </span>
       <svg class="bar" viewBox={`0 0 ${axis} 10`} preserveAspectRatio="none" aria-hidden="true">
@@ -187,13 +187,13 @@ function Step({ row, axis }: { readonly row: RunPictureRow; readonly axis: numbe
         <figure key={at}>
           {label === '' ? null : (
             <figcaption>
-              <Told text={label} chars={200} />
+              <UntrustedText text={label} chars={200} />
             </figcaption>
           )}
-          <ToldBlock text={text} label={visible(`${row.title} ${label}`).slice(0, 200)} />
+          <UntrustedBlock text={text} label={visible(`${row.title} ${label}`).slice(0, 200)} />
           {cut === '' ? null : (
             <p class="muted">
-              <Told text={cut} />
+              <UntrustedText text={cut} />
             </p>
           )}
         </figure>

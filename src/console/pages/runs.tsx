@@ -3,13 +3,13 @@ import { startOf, visible } from '../../base/text.ts';
 import type { RunJson, RunsJson } from '../../registry/console-api.ts';
 import { linkTo, useResource, useTick } from '../hooks.ts';
 import { Empty, Failure, Loading, PageHead } from '../parts.tsx';
-import { ago, counted, Told } from '../text.tsx';
+import { ago, counted, UntrustedText } from '../text.tsx';
 import { VirtualList } from '../virtual-list.tsx';
 
 const ROW_PX = 56;
 const statuses = ['', 'running', 'waiting', 'parked', 'queued', 'succeeded', 'failed', 'cancelled', 'dead'];
 
-/** Runs of all nodes: those that have not ended, and the last ones that have. */
+/** Runs of all nodes: active runs and the most recently ended ones. */
 export function Runs() {
   const { value, error, again } = useResource<RunsJson>('/admin/api/runs?limit=5000', ['runs']);
   const [text, setText] = useState('');
@@ -94,7 +94,7 @@ function Head() {
   );
 }
 
-/** Servers whose tools the run did not have. */
+/** Servers whose tools were unavailable to the run. */
 export const degradedText = ({ degraded }: RunJson) =>
   (degraded ?? []).map(({ server, reason }) => `no tools of server ${server}: ${reason}`).join('; ');
 
@@ -103,7 +103,7 @@ function Degraded({ run }: { readonly run: RunJson }) {
   if (text === '') return null;
   return (
     <span class="muted" title={visible(startOf(text, 300))}>
-      <Told text={`degraded: ${text}`} chars={120} />
+      <UntrustedText text={`degraded: ${text}`} chars={120} />
     </span>
   );
 }
@@ -118,17 +118,17 @@ function Row({ run }: { readonly run: RunJson }) {
       </span>
       <span role="cell" class="stack">
         <a href={linkTo('runs', run.id)}>
-          <Told text={run.task} chars={63} />
+          <UntrustedText text={run.task} chars={63} />
         </a>
         <span class="muted clip">
-          <Told text={`${run.namespace} · revision ${run.revision}`} chars={80} />
+          <UntrustedText text={`${run.namespace} · revision ${run.revision}`} chars={80} />
         </span>
       </span>
       <span role="cell" class="clip">
-        <Told text={run.submitted_by} chars={60} />
+        <UntrustedText text={run.submitted_by} chars={60} />
       </span>
       <span role="cell" class="wide clip">
-        <Told text={run.node} chars={60} />
+        <UntrustedText text={run.node} chars={60} />
       </span>
       <span role="cell" class="stack">
         <span>{cost === null ? '–' : counted(cost.total_tokens, 'token')}</span>
@@ -145,19 +145,19 @@ function Row({ run }: { readonly run: RunJson }) {
 export const calls = ({ model_calls, tool_calls }: NonNullable<RunJson['cost']>) =>
   `${counted(model_calls, 'model call')}, ${counted(tool_calls, 'tool call')}`;
 
-/** How long it ran, or has been running. */
+/** Duration of a run so far. */
 export function tookText({ started_at_ms: started, ended_at_ms: ended }: RunJson): string {
   if (started === null) return 'not started';
   const seconds = Math.max(0, (ended ?? Date.now()) - started) / 1_000;
   return `${ended === null ? 'for' : 'took'} ${seconds < 60 ? `${seconds.toFixed(1)} s` : `${Math.round(seconds / 60)} min`}`;
 }
 
-/** A word with a mark of its own shape. */
+/** A label with a mark that differs by shape. */
 export function RunStatus({ status }: { readonly status: string }) {
   const known = statuses.includes(status) && status !== '' ? status : 'unknown';
   return (
     <span class={`run-status ${known}`}>
-      <Told text={status} chars={20} />
+      <UntrustedText text={status} chars={20} />
     </span>
   );
 }

@@ -5,11 +5,11 @@ import { type ApiError, post, request } from '../api.ts';
 import { DiffView } from '../diff-view.tsx';
 import { linkTo, useResource, useSettled } from '../hooks.ts';
 import { Dialog, Failure, Loading, PageHead } from '../parts.tsx';
-import { asJson, Told } from '../text.tsx';
+import { asJson, UntrustedText } from '../text.tsx';
 import type { ServerJson } from './server.tsx';
 
 const SERVERS = '/admin/api/mcp/servers';
-/** After the last key. */
+/** Delay after the last key press. */
 const CHECK_AFTER_MS = 250;
 
 const freshDraft: JsonObject = { server_id: '', transport: 'stdio', stdio: { command: '' }, allowed_tools: ['*'] };
@@ -20,9 +20,9 @@ export function NewServer() {
 
 export function EditServer({ id }: { readonly id: string }) {
   const { value, error, again } = useResource<ServerJson>(`${SERVERS}/${encodeURIComponent(id)}`, ['servers']);
-  // What is edited is what was read first; what comes later is somebody else's change.
+  // The editor keeps the record that it read first; a later version is a change by another user.
   const first = useRef<ServerJson | null>(null);
-  /** What to go on with instead of what is stored. */
+  /** Draft to continue with instead of the stored record. */
   const kept = useRef<JsonObject | null>(null);
   const [round, setRound] = useState(0);
   if (value !== null) first.current ??= value;
@@ -57,13 +57,13 @@ export function EditServer({ id }: { readonly id: string }) {
 }
 
 interface EditorProps {
-  /** Null: it is a new one. */
+  /** Null: a new server. */
   readonly id: string | null;
   readonly base: JsonObject;
-  /** Where the draft begins; null: at the base. */
+  /** Initial draft; null: the base. */
   readonly start: JsonObject | null;
   readonly revision: number | null;
-  /** What somebody else stored meanwhile. */
+  /** The record that another user stored in the meantime. */
   readonly theirs: {
     readonly content: JsonObject;
     readonly revision: number;
@@ -171,9 +171,9 @@ function Verdict({ check }: { readonly check: RecordCheckJson | null }) {
           {check.errors.map(({ field, detail }) => (
             <li key={field}>
               <code>
-                <Told text={field || 'server'} />
+                <UntrustedText text={field || 'server'} />
               </code>{' '}
-              <Told text={detail} />
+              <UntrustedText text={detail} />
             </li>
           ))}
         </ul>
@@ -185,7 +185,7 @@ function Verdict({ check }: { readonly check: RecordCheckJson | null }) {
       <strong>The server is valid</strong>
       {check.warnings.map(({ field, detail }) => (
         <p key={field}>
-          <Told text={`${field}: ${detail}`} />
+          <UntrustedText text={`${field}: ${detail}`} />
         </p>
       ))}
     </div>
@@ -228,7 +228,7 @@ function Review({ id, serverId, draft, check, revision, close }: ReviewProps) {
         <div class="notice bad" role="alert">
           <strong>Another user changed this server first</strong>
           <p>
-            <Told text={error.message} />. Nothing was stored. Close this dialog to see the other change.
+            <UntrustedText text={error.message} />. Nothing was stored. Close this dialog to see the other change.
           </p>
         </div>
       ) : (
@@ -246,14 +246,14 @@ function Review({ id, serverId, draft, check, revision, close }: ReviewProps) {
   );
 }
 
-/** What somebody else stored, with the fields that were changed here. */
+/** The stored record of another user with the fields changed here. */
 function onTop(base: JsonObject, mine: JsonObject, theirs: JsonObject): JsonObject {
   const isMine = (name: string) => JSON.stringify(mine[name]) !== JSON.stringify(base[name]);
   const kept = Object.entries(theirs).filter(([name]) => !isMine(name) || Object.hasOwn(mine, name));
   return { ...Object.fromEntries(kept), ...Object.fromEntries(Object.entries(mine).filter(([name]) => isMine(name))) };
 }
 
-/** Without what the registry adds. */
+/** Removes fields that the registry adds. */
 function contentOf(server: ServerJson): JsonObject {
   const { nodes: _nodes, origin: _origin, updated_at_ms: _at, mod_revision: _revision, ...content } = server;
   return content as unknown as JsonObject;
@@ -268,7 +268,7 @@ export interface FormProps {
   readonly isNew: boolean;
 }
 
-/** The fields that most records have. The others are in the JSON beside it. */
+/** Form for the common fields. All others are edited as JSON. */
 export function RecordForm({ draft, change, problems, isNew }: FormProps) {
   const field = (path: readonly string[]) => ({
     value: valueAt(draft, path),
@@ -353,7 +353,7 @@ function TextField({ name, hint, id, value, set, problems, disabled = false }: F
   );
 }
 
-/** Keeps what is typed: half a line is no value yet. */
+/** Keeps the typed text, because an incomplete line is not a value. */
 function AreaField(props: FieldProps & { text: string; parse: (text: string) => JsonValue | undefined }) {
   const { name, hint, id, problems } = props;
   const [text, setText] = useState(props.text);
@@ -427,7 +427,7 @@ function Labelled(
           ? props.hint
           : props.problems.map(({ field, detail }) => (
               <span key={field} class="problem">
-                <Told text={`${field}: ${detail}`} />
+                <UntrustedText text={`${field}: ${detail}`} />
               </span>
             ))}
       </span>
@@ -443,7 +443,7 @@ function valueAt(draft: JsonObject, [first, ...rest]: readonly string[]): JsonVa
   return isJsonObject(value) ? valueAt(value, rest) : undefined;
 }
 
-/** A copy with that value; undefined takes the field away. */
+/** A copy with the value set; undefined removes the field. */
 export function withValue(
   draft: JsonObject,
   [first, ...rest]: readonly string[],
@@ -453,7 +453,7 @@ export function withValue(
   const inner = draft[first];
   const next = rest.length === 0 ? value : withValue(isJsonObject(inner) ? inner : {}, rest, value);
   const { [first]: _, ...others } = draft;
-  // In its place, so that the JSON keeps its order.
+  // Replaced in place, so that the JSON keeps its order.
   if (Object.hasOwn(draft, first) && next !== undefined) return { ...draft, [first]: next };
   return next === undefined ? others : { ...others, [first]: next };
 }

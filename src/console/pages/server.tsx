@@ -5,9 +5,9 @@ import type { HealthJson, ServerToolsJson } from '../../registry/console-api.ts'
 import type { McpServerRecord } from '../../server/records/server.ts';
 import { ApiError, post, request } from '../api.ts';
 import { linkTo, useResource } from '../hooks.ts';
-import { Dialog, Empty, Failure, Health, Loading, PageHead } from '../parts.tsx';
+import { Dialog, Empty, Fact, Failure, Health, Loading, PageHead } from '../parts.tsx';
 import { mayOperate } from '../sign-in.tsx';
-import { ago, asJson, clock, counted, latency, Told, ToldBlock } from '../text.tsx';
+import { ago, asJson, clock, counted, latency, UntrustedBlock, UntrustedText } from '../text.tsx';
 import { VirtualList } from '../virtual-list.tsx';
 
 export interface ServerJson extends McpServerRecord {
@@ -26,7 +26,7 @@ export interface ServerJson extends McpServerRecord {
 
 const TOOL_PX = 44;
 
-/** One server: its record, what nodes say of it, and the tools that it gave them. */
+/** One server: its record, its health on the nodes, and its tools. */
 export function Server({ id }: { readonly id: string }) {
   const path = `/admin/api/mcp/servers/${encodeURIComponent(id)}`;
   const { value, error, again } = useResource<ServerJson>(path, ['servers', 'nodes']);
@@ -83,7 +83,7 @@ function Details({ server }: { readonly server: ServerJson }) {
             <p>
               A node connects when a guest first needs the server. To test the server, run{' '}
               <code>
-                <Told text={`spear servers test ${server.server_id}`} chars={100} />
+                <UntrustedText text={`spear servers test ${server.server_id}`} chars={100} />
               </code>
               .
             </p>
@@ -94,9 +94,11 @@ function Details({ server }: { readonly server: ServerJson }) {
               <li key={node.node_id}>
                 <Health health={node.health} />
                 <span>
-                  <Told text={node.node_id} chars={80} />
+                  <UntrustedText text={node.node_id} chars={80} />
                 </span>
-                <span class="grow error-text">{node.last_error === null ? '' : <Told text={node.last_error} />}</span>
+                <span class="grow error-text">
+                  {node.last_error === null ? '' : <UntrustedText text={node.last_error} />}
+                </span>
                 <span class="muted">
                   {[
                     node.tool_count === null ? 'tools not listed' : counted(node.tool_count, 'tool'),
@@ -112,7 +114,7 @@ function Details({ server }: { readonly server: ServerJson }) {
       </section>
       <details>
         <summary>Server as JSON</summary>
-        <ToldBlock label="Server as JSON" text={asJson(content)} />
+        <UntrustedBlock label="Server as JSON" text={asJson(content)} />
       </details>
     </>
   );
@@ -121,17 +123,6 @@ function Details({ server }: { readonly server: ServerJson }) {
 function approvalText({ approval_policy: { default: usual, per_tool: perTool } }: McpServerRecord): string {
   const exceptions = Object.entries(perTool).map(([pattern, mode]) => `${pattern}: ${mode}`);
   return [usual, ...exceptions].join(', ');
-}
-
-function Fact({ name, text }: { readonly name: string; readonly text: string }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>
-        <Told text={text} chars={400} />
-      </dd>
-    </div>
-  );
 }
 
 function Tools({ path, record }: { readonly path: string; readonly record: McpServerRecord }) {
@@ -175,7 +166,7 @@ function Tools({ path, record }: { readonly path: string; readonly record: McpSe
               <>
                 <span role="cell" class="clip">
                   <code>
-                    <Told text={name} chars={80} />
+                    <UntrustedText text={name} chars={80} />
                   </code>
                 </span>
                 <span role="cell" class="clip">
@@ -228,10 +219,10 @@ function TestOutcome({ result }: { readonly result: TestResult }) {
     return (
       <div class="notice bad" role="alert">
         <strong>
-          The server did not respond (<Told text={result.error.code} chars={60} />)
+          The server did not respond (<UntrustedText text={result.error.code} chars={60} />)
         </strong>
         <p>
-          <Told text={result.error.message} chars={2_000} />
+          <UntrustedText text={result.error.message} chars={2_000} />
         </p>
       </div>
     );
@@ -245,10 +236,10 @@ function TestOutcome({ result }: { readonly result: TestResult }) {
         {result.tools.slice(0, 100).map(({ name, description, allowed }) => (
           <li key={name}>
             <code>
-              <Told text={name} chars={80} />
+              <UntrustedText text={name} chars={80} />
             </code>
             <span class="grow muted">
-              <Told text={description} chars={200} />
+              <UntrustedText text={description} chars={200} />
             </span>
             <span>{allowed ? 'allowed' : 'not allowed'}</span>
           </li>

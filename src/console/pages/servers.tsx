@@ -3,14 +3,14 @@ import type { ServerSummaryJson, SummaryJson } from '../../registry/console-api.
 import { linkTo, useResource } from '../hooks.ts';
 import { Empty, Failure, Health, Loading, PageHead } from '../parts.tsx';
 import { mayOperate } from '../sign-in.tsx';
-import { counted, latency, Told } from '../text.tsx';
+import { counted, latency, UntrustedText } from '../text.tsx';
 import { VirtualList } from '../virtual-list.tsx';
 
 const ROW_PX = 56;
 const filters = ['all', 'failing', 'connected', 'unused'] as const;
 type Filter = (typeof filters)[number];
 
-/** All servers, with what the nodes say of each. */
+/** All servers, with the health that nodes report. */
 export function Servers({ filter: given }: { readonly filter: string }) {
   const { value, error, again } = useResource<SummaryJson>('/admin/api/mcp/summary', ['servers', 'nodes']);
   const [text, setText] = useState('');
@@ -124,10 +124,10 @@ function Row({ server }: { readonly server: ServerSummaryJson }) {
     <>
       <span role="cell" class="stack">
         <a href={linkTo('servers', server.server_id)}>
-          <Told text={server.server_id} chars={80} />
+          <UntrustedText text={server.server_id} chars={80} />
         </a>
         <span class="muted">
-          <Told
+          <UntrustedText
             text={server.display_name === server.server_id ? server.tags.join(', ') : server.display_name}
             chars={60}
           />
@@ -142,7 +142,7 @@ function Row({ server }: { readonly server: ServerSummaryJson }) {
       <span role="cell" class="wide clip">
         <span class="tag">{server.transport === 'stdio' ? 'stdio' : 'http'}</span>{' '}
         <code>
-          <Told text={server.target} chars={120} />
+          <UntrustedText text={server.target} chars={120} />
         </code>
       </span>
       <span role="cell" class="number">
@@ -152,7 +152,7 @@ function Row({ server }: { readonly server: ServerSummaryJson }) {
         {latency(server.latency_ms)}
       </span>
       <span role="cell" class="wide clip error-text">
-        {failed === null ? '' : <Told text={failed.text} chars={160} />}
+        {failed === null ? '' : <UntrustedText text={failed.text} chars={160} />}
       </span>
     </>
   );

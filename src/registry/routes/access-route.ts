@@ -3,12 +3,12 @@ import { isJsonObject, type JsonValue } from '../../base/json.ts';
 import type { ToolReport } from '../../registry-client/tool-list-report.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
+import type { Route } from '../../server/http/route.ts';
 import { jsonBody } from '../../server/http/route.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
 import type { StoreReader } from '../../server/store/store.ts';
 import type { NodeReports } from '../node-reports.ts';
 import type { TaskQuestion } from '../policy-matrix.ts';
-import type { Route } from './http-listener.ts';
 import { ADMIN_PATH } from './servers-routes.ts';
 
 export interface AccessRouteDeps {

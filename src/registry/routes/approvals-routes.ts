@@ -4,12 +4,12 @@ import type { JsonObject } from '../../base/json.ts';
 import { cutText } from '../../base/text.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
+import type { Route } from '../../server/http/route.ts';
 import { etag, type HttpCall, jsonBody, writeCondition } from '../../server/http/route.ts';
 import type { Caller } from '../../server/identity/caller.ts';
 import { type Approval, approvalDecisions, approvalLimits, approvalStatuses } from '../../server/records/approval.ts';
 import { StoreError } from '../../server/store/store.ts';
 import { eventsRoute } from './events-routes.ts';
-import type { Route } from './http-listener.ts';
 
 export const APPROVALS_PATH = '/admin/api/approvals';
 

@@ -1,10 +1,9 @@
 import { parseLine } from '../../server/audit/reader.ts';
 import { jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
-import { identityOf } from '../../server/http/route.ts';
+import { identityOf, type Route } from '../../server/http/route.ts';
 import { mayName } from '../../server/identity/identity.ts';
 import { ALL_NAMESPACES, type Identity } from '../../server/records/permissions.ts';
-import type { Route } from './http-listener.ts';
 
 const MAX_LINES = 200;
 const MAX_TEXT_CHARS = 200;

@@ -1,6 +1,7 @@
 import type { SmsTrail } from '../../server/audit/sms-trail.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
+import type { Route } from '../../server/http/route.ts';
 import { type HttpCall, jsonBody } from '../../server/http/route.ts';
 import { SESSION_COOKIE, SESSION_HEADER, sessionOfCookie } from '../../server/identity/access.ts';
 import { Caller } from '../../server/identity/caller.ts';
@@ -8,7 +9,6 @@ import { IssuerUnavailable } from '../../server/identity/oidc/issuer.ts';
 import { LoginRefused } from '../../server/identity/oidc/login.ts';
 import type { Oidc } from '../../server/identity/oidc/oidc.ts';
 import type { Sessions } from '../../server/identity/sessions.ts';
-import type { Route } from './http-listener.ts';
 
 export interface AuthRoutesDeps {
   /** Null: nobody logs in here. */

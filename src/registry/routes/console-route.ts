@@ -4,8 +4,7 @@ import { gzipSync } from 'node:zlib';
 import { errorCode } from '../../base/errors.ts';
 import type { HttpReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
-import type { HttpCall } from '../../server/http/route.ts';
-import type { Route } from './http-listener.ts';
+import type { HttpCall, Route } from '../../server/http/route.ts';
 
 /** What the build made of src/console. */
 const folder = fileURLToPath(

@@ -1,12 +1,11 @@
 import type { ServerResponse } from 'node:http';
 import { beginEvents, writeEvents } from '../../server/http/http-reply.ts';
-import type { HttpCall } from '../../server/http/route.ts';
+import type { HttpCall, Route } from '../../server/http/route.ts';
 import type { Caller } from '../../server/identity/caller.ts';
 import { idOf, type StoreStamps } from '../../server/records/record-kind.ts';
 import { StoreError, type StoreReader } from '../../server/store/store.ts';
 import type { LiveTopics } from '../console-state.ts';
 import { EventReader } from '../event-reader.ts';
-import type { Route } from './http-listener.ts';
 
 /** Proxies and browsers give up on a stream that is silent for too long. */
 const HEARTBEAT_MS = 15_000;

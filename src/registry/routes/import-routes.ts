@@ -4,6 +4,7 @@ import { TimeSlice } from '../../base/timing.ts';
 import { parseToml, TomlTextError } from '../../config/document.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { fieldError, HttpProblem, invalidRecord } from '../../server/http/problem.ts';
+import type { Route } from '../../server/http/route.ts';
 import { type HttpCall, parseBody, requireContentType } from '../../server/http/route.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import { unmask } from '../../server/records/mask.ts';
@@ -13,7 +14,6 @@ import { changedFields } from '../../server/store/directory/directory.ts';
 import type { ApplyResult } from '../../server/store/store.ts';
 import type { AuditedStore } from '../audit/audited-store.ts';
 import type { RegistryMetrics } from '../registry-metrics.ts';
-import type { Route } from './http-listener.ts';
 import { ADMIN_PATH, withoutAddedFields } from './servers-routes.ts';
 
 export interface ImportRouteDeps {

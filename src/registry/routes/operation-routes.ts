@@ -4,6 +4,7 @@ import { pipeline } from 'node:stream/promises';
 import { jsonReply } from '../../server/http/http-reply.ts';
 import { openApiDocument } from '../../server/http/openapi.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
+import type { Route } from '../../server/http/route.ts';
 import { type HttpCall, identityOf } from '../../server/http/route.ts';
 import { permissionsOf } from '../../server/identity/identity.ts';
 import type { NamedTokens } from '../../server/identity/named-tokens.ts';
@@ -15,7 +16,6 @@ import type { ServingState } from '../grpc/health-service.ts';
 import type { NodeReports } from '../node-reports.ts';
 import type { RegistryGauges, RegistryMetrics } from '../registry-metrics.ts';
 import type { DirectoryReloader } from '../reload.ts';
-import type { Route } from './http-listener.ts';
 import { ADMIN_PATH, countedNodeJson, nodeJson } from './servers-routes.ts';
 
 export interface OperationRoutesDeps {

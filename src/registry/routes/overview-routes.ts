@@ -3,6 +3,7 @@ import { isJsonObject, type JsonObject } from '../../base/json.ts';
 import { version } from '../../base/version.ts';
 import { jsonReply } from '../../server/http/http-reply.ts';
 import { fieldError, HttpProblem } from '../../server/http/problem.ts';
+import type { Route } from '../../server/http/route.ts';
 import { type HttpCall, jsonBody } from '../../server/http/route.ts';
 import type { Caller } from '../../server/identity/caller.ts';
 import { isServerId, recordLimits } from '../../server/records/field-rules.ts';
@@ -21,7 +22,6 @@ import type {
 } from '../console-api.ts';
 import { type ConsoleState, healthCounts, meanLatencyMs, sharedAnswer, worstHealth } from '../console-state.ts';
 import type { NodeReports, ServerView } from '../node-reports.ts';
-import type { Route } from './http-listener.ts';
 import { ADMIN_PATH, recordInput, withoutAddedFields } from './servers-routes.ts';
 
 export interface SummaryRoutesDeps {

@@ -2,6 +2,7 @@ import { hashDefinition, readDefinition } from '../../agent/policy/definition-ha
 import { canonicalJson, isJsonObject, type JsonObject } from '../../base/json.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
+import type { Route } from '../../server/http/route.ts';
 import { etag, type HttpCall, jsonBody, writeCondition } from '../../server/http/route.ts';
 import type { Caller } from '../../server/identity/caller.ts';
 import { MAX_PINNED_DEFINITION_BYTES, type PinnedDefinition, pinId } from '../../server/records/pin.ts';
@@ -9,7 +10,6 @@ import type { McpServerRecord } from '../../server/records/server.ts';
 import { writeRecord } from '../../server/store/record-write.ts';
 import type { RegistryStore } from '../../server/store/store.ts';
 import type { AuditedStore } from '../audit/audited-store.ts';
-import type { Route } from './http-listener.ts';
 import { ADMIN_PATH, conditional } from './servers-routes.ts';
 
 export interface PinsRoutesDeps {

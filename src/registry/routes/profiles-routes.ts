@@ -1,5 +1,6 @@
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { fieldError, HttpProblem } from '../../server/http/problem.ts';
+import type { Route } from '../../server/http/route.ts';
 import { etag, type HttpCall, jsonBody, writeCondition } from '../../server/http/route.ts';
 import type { Caller } from '../../server/identity/caller.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
@@ -9,7 +10,6 @@ import { InvalidRecord, type RecordWrite, writeRecord } from '../../server/store
 import { DEFAULT_ORIGIN, StoreError } from '../../server/store/store.ts';
 import type { AuditedStore } from '../audit/audited-store.ts';
 import type { RegistryMetrics } from '../registry-metrics.ts';
-import type { Route } from './http-listener.ts';
 import { ADMIN_PATH, conditional, withoutAddedFields } from './servers-routes.ts';
 
 export interface ProfilesRoutesDeps {

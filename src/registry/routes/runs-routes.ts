@@ -1,12 +1,12 @@
 import type { SmsTrail } from '../../server/audit/sms-trail.ts';
 import { jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
+import type { Route } from '../../server/http/route.ts';
 import { type HttpCall, identityOf } from '../../server/http/route.ts';
 import { mayName } from '../../server/identity/identity.ts';
 import { runStatuses } from '../../server/records/run.ts';
 import type { RunJson, RunsJson } from '../console-api.ts';
 import { NoTimeline, type RunReports, type RunView } from '../run-reports.ts';
-import type { Route } from './http-listener.ts';
 
 export const RUNS_PATH = '/admin/api/runs';
 const DEFAULT_LISTED = 500;

@@ -2,6 +2,7 @@ import { isJsonObject, type JsonObject } from '../../base/json.ts';
 import type { ProcessLoad, ServerReport } from '../../registry-client/node-report.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { fieldError, HttpProblem } from '../../server/http/problem.ts';
+import type { Route } from '../../server/http/route.ts';
 import { etag, type HttpCall, jsonBody, type WriteCondition, writeCondition } from '../../server/http/route.ts';
 import type { Caller } from '../../server/identity/caller.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
@@ -15,7 +16,6 @@ import type { AuditedStore } from '../audit/audited-store.ts';
 import { machineOf, type NodeReports, type NodeView, type ServerView } from '../node-reports.ts';
 import type { RegistryMetrics } from '../registry-metrics.ts';
 import type { ServerTestResult } from '../server-test.ts';
-import type { Route } from './http-listener.ts';
 
 export interface ServersRoutesDeps {
   readonly store: AuditedStore;

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { appliesToNode } from '../../agent/policy/stops.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
+import type { Route } from '../../server/http/route.ts';
 import { type HttpCall, identityOf, jsonBody } from '../../server/http/route.ts';
 import { mayName, refusal } from '../../server/identity/identity.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
@@ -17,7 +18,6 @@ import { accept } from '../../server/store/record-write.ts';
 import { type RegistryDatabase, StoreError } from '../../server/store/store.ts';
 import type { AuditedStore } from '../audit/audited-store.ts';
 import type { NodeReports, NodeView } from '../node-reports.ts';
-import type { Route } from './http-listener.ts';
 
 export interface StopsRoutesDeps {
   readonly store: AuditedStore;

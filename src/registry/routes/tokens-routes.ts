@@ -2,6 +2,7 @@ import type { ApprovalQueue } from '../../agent/approvals/service.ts';
 import type { JsonObject } from '../../base/json.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
+import type { Route } from '../../server/http/route.ts';
 import { type HttpCall, identityOf, jsonBody } from '../../server/http/route.ts';
 import { issueRefusal, mayName } from '../../server/identity/identity.ts';
 import { isInstallation, type NamedTokens, tokenJson } from '../../server/identity/named-tokens.ts';
@@ -13,7 +14,6 @@ import { type TokenRecord, type TokenSecret, tokenKind, tokenLimits } from '../.
 import { accept, InvalidRecord, writeRecord } from '../../server/store/record-write.ts';
 import { type RegistryStore, StoreError } from '../../server/store/store.ts';
 import type { AuditedStore } from '../audit/audited-store.ts';
-import type { Route } from './http-listener.ts';
 
 export interface TokensRoutesDeps {
   readonly tokens: AuditedStore<TokenRecord>;

@@ -4,6 +4,7 @@ import { backoffMs } from '../../base/timing.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import type { RegistryQueueConfig } from '../../config/registry/registry-config.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
+import type { Route } from '../../server/http/route.ts';
 import { type HttpCall, identityOf } from '../../server/http/route.ts';
 import type { ServiceLog } from '../../server/log/service-log.ts';
 import { NatsSetupError } from '../../server/queue/nats/nats-errors.ts';
@@ -11,7 +12,6 @@ import type { QueueFacts } from '../../server/queue/run-queue.ts';
 import { runStatuses } from '../../server/records/run.ts';
 import { RUN_PATH, type RunBackend, type RunBackends, runOf } from '../../server/routes/run-route.ts';
 import { type RunRoutesDeps, runRoutes } from '../../server/routes/run-routes.ts';
-import type { Route } from '../routes/http-listener.ts';
 
 export interface RegistryRuns {
   readonly backends: RunBackends;

@@ -2,8 +2,12 @@ import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../base/json.ts';
 import { hasControlCharacter } from '../../base/text.ts';
 import type { Caller } from '../identity/caller.ts';
+import type { Need } from '../identity/identity.ts';
 import type { Identity } from '../records/permissions.ts';
 import type { SpanContext } from '../telemetry/trace-context.ts';
+import type { LongRequest } from './caller-limits.ts';
+import type { HttpReply } from './http-reply.ts';
+import type { RouteDoc } from './openapi.ts';
 import { HttpProblem } from './problem.ts';
 
 /** Abort reason of a request whose client disconnected. A constant, because creating it per request is expensive. */
@@ -23,6 +27,8 @@ export interface HttpCall {
   readonly caller: Caller;
   /** Span of this request. Null if the request is not part of a trace, or tracing is off. */
   readonly trace: SpanContext | null;
+  /** Calls `ended` once when the caller's token is no longer valid. Returns the function that stops watching. */
+  whileValid(ended: () => void): () => void;
   /** At most `maxBytes`, else 413. */
   text(maxBytes: number): Promise<string>;
   bytes(maxBytes: number): Promise<Uint8Array>;
@@ -30,6 +36,25 @@ export interface HttpCall {
   readonly response: ServerResponse;
   /** Aborts when the client disconnects, its token is revoked, or the server closes. */
   readonly signal: AbortSignal;
+}
+
+export interface Route extends Need {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  /** Path parameters are written `{name}`; the listener checks `{namespace}` against the caller. */
+  readonly path: string;
+  /** A query with a body: it changes nothing, so the audit log has no event of it. @default false */
+  readonly isQuestion?: true;
+  /** Why the request occupies its connection for long. @default null */
+  readonly longRequest?: (headers: IncomingHttpHeaders) => LongRequest | null;
+  /** OpenAPI description. @default not described */
+  readonly doc?: RouteDoc;
+  /** `streamed`: the route wrote the response itself. */
+  run(call: HttpCall): Promise<HttpReply | 'streamed'>;
+}
+
+/** A call of a route that requires authentication. */
+export interface AuthenticatedCall extends HttpCall {
+  readonly identity: Identity;
 }
 
 /** The caller of a route that requires authentication. */

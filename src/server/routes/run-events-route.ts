@@ -3,11 +3,13 @@
  * resumes with Last-Event-ID; a `gap` event reports that older events were evicted. Each reader has a bounded buffer; a
  * reader that falls behind receives a `gap`. The stream ends when the run has ended and no event followed for one second.
  */
+
 import { writeEvents } from '../http/http-reply.ts';
+import type { AuthenticatedCall } from '../http/route.ts';
 import type { RunEvents, RunUpdate } from '../queue/run-events.ts';
 import type { SubmittedRuns } from '../queue/run-queue.ts';
 import { hasEnded, type RunRecord } from '../records/run.ts';
-import { RUN_PATH, type RunBackend, type RunBackends, type RunCall, type RunRoute, runOf } from './run-route.ts';
+import { RUN_PATH, type RunBackend, type RunBackends, type RunRoute, runOf } from './run-route.ts';
 
 const HEARTBEAT_MS = 15_000;
 const HEARTBEAT = ': heartbeat\n\n';
@@ -39,7 +41,7 @@ export function runEventsRoute(backends: RunBackends): RunRoute {
   };
 }
 
-async function follow({ runs, events }: RunBackend, call: RunCall): Promise<void> {
+async function follow({ runs, events }: RunBackend, call: AuthenticatedCall): Promise<void> {
   const run = await runOf(runs, call);
   const { response, signal } = call;
   const given = String(call.headers['last-event-id'] ?? '');
@@ -76,7 +78,7 @@ async function follow({ runs, events }: RunBackend, call: RunCall): Promise<void
 async function writeEventsAfter(
   source: RunEvents,
   last: number | null,
-  { response, signal }: Pick<RunCall, 'response' | 'signal'>,
+  { response, signal }: Pick<AuthenticatedCall, 'response' | 'signal'>,
   end: EndOfEvents,
 ): Promise<number | null> {
   const { events, isGap } = source.since(last);

@@ -1,6 +1,7 @@
 import { hash, randomBytes } from 'node:crypto';
 import { type HttpReply, jsonReply } from '../http/http-reply.ts';
 import { HttpProblem } from '../http/problem.ts';
+import type { AuthenticatedCall } from '../http/route.ts';
 import type { ServiceLog } from '../log/service-log.ts';
 import { type NewRun, QueueError, type SubmittedRuns } from '../queue/run-queue.ts';
 import type { Identity } from '../records/permissions.ts';
@@ -8,7 +9,7 @@ import { hasEnded, MAX_INPUT_BYTES, MAX_WAIT_S, type RunRecord } from '../record
 import { type TaskBook, unknownTask } from '../tasks/task-book.ts';
 import { traceparentOfRun } from '../telemetry/run-traceparent.ts';
 import type { Tracer } from '../telemetry/span.ts';
-import { type RunBackends, type RunCall, resultReply, runOf } from './run-route.ts';
+import { type RunBackends, resultReply, runOf } from './run-route.ts';
 
 export interface SubmitDeps {
   readonly backends: RunBackends;
@@ -30,7 +31,7 @@ const RETRY_AFTER_S = '5';
 export async function submit(
   { backends, tasks, isEnding, tracer, log }: SubmitDeps,
   ends: RunEnds,
-  call: RunCall,
+  call: AuthenticatedCall,
   shown: (run: RunRecord) => Promise<RunRecord>,
 ): Promise<HttpReply> {
   const { namespace = '', task: name = '' } = call.params;
@@ -88,7 +89,7 @@ function submissionProblem(error: unknown, id: string, key: string | null): unkn
 }
 
 /** Submits an ended run again, as a new run. */
-export async function retry({ backends, tracer }: SubmitDeps, call: RunCall): Promise<HttpReply> {
+export async function retry({ backends, tracer }: SubmitDeps, call: AuthenticatedCall): Promise<HttpReply> {
   const { runs } = backends(call.params.namespace);
   const run = await runOf(runs, call);
   if (!hasEnded(run.status))

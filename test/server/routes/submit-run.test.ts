@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { HttpProblem } from '../../../src/server/http/problem.ts';
+import type { AuthenticatedCall } from '../../../src/server/http/route.ts';
 import { QueueError } from '../../../src/server/queue/run-queue.ts';
-import type { RunCall } from '../../../src/server/routes/run-route.ts';
+import type {} from '../../../src/server/routes/run-route.ts';
 import { retry, type SubmitDeps, submit } from '../../../src/server/routes/submit-run.ts';
 
 const live = { revision: 1, wasm: 'a'.repeat(64), pool: 'default', retry: { max_attempts: 3 } };
@@ -20,7 +21,7 @@ async function problemOf(error: Error, headers: Record<string, string> = {}): Pr
     identity: { name: 'ann', namespace: null },
     headers,
     bytes: async () => new Uint8Array(),
-  } as unknown as RunCall;
+  } as unknown as AuthenticatedCall;
   const failed = submit(deps, {} as never, call, async (run) => run);
   return failed.then(
     () => Promise.reject(new Error('the run was accepted')),
@@ -51,7 +52,9 @@ describe('a submission that the queue does not answer', () => {
     const runs = { get: async () => ended, input: async () => null, submit: () => Promise.reject(away) };
     const deps = { backends: () => ({ runs }), tracer: null } as unknown as SubmitDeps;
     const call = { params: { namespace: 'default', id: 'run-1' }, identity: { name: 'ann', namespace: null } };
-    const problem = await retry(deps, call as unknown as RunCall).catch((error: unknown) => error as HttpProblem);
+    const problem = await retry(deps, call as unknown as AuthenticatedCall).catch(
+      (error: unknown) => error as HttpProblem,
+    );
     const headers = { 'retry-after': '5', 'spear-run': expect.stringMatching(/^run-[0-9a-f]{32}$/) };
     expect(problem).toMatchObject({ status: 503, kind: 'queue-unavailable', headers });
   });
