@@ -278,7 +278,7 @@ async function serve(
     await tasks.close();
     await telemetry?.close();
     await credentials.close();
-    await store.close();
+    await kept.close();
     trail.write({ event: 'sms.ended' });
     await trail.close();
   };

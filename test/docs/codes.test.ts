@@ -34,7 +34,7 @@ function documented(path: string, heading: string, column = 0): string[] {
 }
 
 const chat = sourceOf('agent/chat');
-const registryMetrics = readFileSync(join(root, 'src/registry/sms-metrics.ts'), 'utf8');
+const registryMetrics = readFileSync(join(root, 'src/registry/registry-metrics.ts'), 'utf8');
 
 it('the error catalogue has every code of an error body, and no other', () => {
   const thrown = found(chat, /(?:BackendError|errorBody|#error)\(\s*'(\w+)'/g);
