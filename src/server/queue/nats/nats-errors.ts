@@ -64,6 +64,13 @@ export async function retryTransient<T>(ms: number, work: () => Promise<T>): Pro
   }
 }
 
+/** Settles as `work` does, or rejects with `late()` after `ms`. */
+export function withDeadline<T>(ms: number, work: Promise<T>, late: () => Error): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(late()), ms);
+  return Promise.race([work, promise]).finally(() => clearTimeout(timer));
+}
+
 /** Permanent setup error: the servers reject the configuration, or are not configured as the queue requires. */
 export class NatsSetupError extends QueueError {
   constructor(message: string) {

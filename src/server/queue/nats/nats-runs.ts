@@ -10,7 +10,7 @@ import {
   type SubmittedRuns,
 } from '../run-queue.ts';
 import { EntryFeed } from './entry-feed.ts';
-import { isOutOfStorage, retryTransient } from './nats-errors.ts';
+import { isOutOfStorage, retryTransient, withDeadline } from './nats-errors.ts';
 import { type NatsParts, type OpenParts, openParts } from './nats-parts.ts';
 import { checkAnswer, PROBE_MS, QueueHealth } from './queue-health.ts';
 import { type EntryChange, newEntry, RunEntries, type RunEntry } from './run-entries.ts';
@@ -63,15 +63,11 @@ export class NatsRuns implements SubmittedRuns {
   }
 
   async submit(run: NewRun): Promise<{ readonly run: RunRecord; readonly created: boolean }> {
-    const late = Promise.withResolvers<never>();
-    const timer = setTimeout(() => late.reject(this.#unavailable()), this.#submitTimeoutMs);
     try {
-      return await Promise.race([this.#submit(run), late.promise]);
+      return await withDeadline(this.#submitTimeoutMs, this.#submit(run), () => this.#unavailable());
     } catch (error) {
       if (!isOutOfStorage(error)) throw error;
       throw new QueueError('not_stored', `NATS has no room for the run: ${error.message}`);
-    } finally {
-      clearTimeout(timer);
     }
   }
 
@@ -174,17 +170,13 @@ export class NatsRuns implements SubmittedRuns {
   /** Resolves to this when the mirror has all existing runs. @throws QueueError after `patienceMs` */
   protected async opened(): Promise<this> {
     const { patienceMs } = this.parts;
-    const late = Promise.withResolvers<never>();
     const why = `NATS did not list the runs within ${patienceMs} ms`;
-    const timer = setTimeout(() => late.reject(new QueueError('not_stored', why)), patienceMs);
     try {
-      await Promise.race([this.#feed.ready, late.promise]);
+      await withDeadline(patienceMs, this.#feed.ready, () => new QueueError('not_stored', why));
       return this;
     } catch (error) {
       await this.close();
       throw error;
-    } finally {
-      clearTimeout(timer);
     }
   }
 

@@ -9,6 +9,8 @@ import {
   TimeoutError,
 } from '@nats-io/transport-node';
 
+import { withDeadline } from './nats-errors.ts';
+
 const DEFAULT_TIMEOUT_MS = 1_000;
 /** Interval of the check for expired requests, and thus how late a timeout may be reported. */
 const EXPIRY_CHECK_MS = 100;
@@ -59,7 +61,9 @@ class FailFastRequests {
   async request(subject: string, data: Uint8Array | string | undefined, options?: RequestOptions): Promise<Msg> {
     if (options?.noMux) return this.#nc.request(subject, data, options);
     const ms = options?.timeout ?? DEFAULT_TIMEOUT_MS;
-    if (this.#reconnected !== null) await within(this.#reconnected.promise, ms);
+    if (this.#reconnected !== null) {
+      await withDeadline(ms, this.#reconnected.promise, () => new Error(`no connection to NATS for ${ms} ms`));
+    }
     const token = String(this.#nextToken++);
     const headers = options?.headers === undefined ? {} : { headers: options.headers };
     this.#nc.publish(subject, data, { reply: `${this.#inbox}.${token}`, ...headers });
@@ -121,10 +125,4 @@ class FailFastRequests {
       reject(new RequestError(error.message, { cause: error }));
     }
   }
-}
-
-async function within(reconnected: Promise<void>, ms: number): Promise<void> {
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new Error(`no connection to NATS for ${ms} ms`)), ms);
-  await Promise.race([reconnected, late.promise]).finally(() => clearTimeout(timer));
 }
