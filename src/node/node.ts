@@ -282,12 +282,12 @@ async function openTelemetryOf({ host, log }: SpearletOptions, metrics: NodeMetr
 /** Null: calls that need an approval are denied. @throws ConfigError if approvals are required and no registry is configured */
 function openApprovals({ host, words, log }: SpearletOptions, registry: RunRegistry | null): ApprovalConnection | null {
   const { approve, name } = host.node;
-  const people = registry?.approvals ?? null;
-  if (approve === 'sms' && people === null) {
+  const service = registry?.approvals ?? null;
+  if (approve === 'sms' && service === null) {
     throw new ConfigError(`node.approve = "sms": no registry is configured; set one with ${words.sms}`);
   }
-  if (approve === 'deny' || people === null) return null;
-  return new ApprovalConnection(people(name), (message) => log('warn', 'approvals', { message }));
+  if (approve === 'deny' || service === null) return null;
+  return new ApprovalConnection(service(name), (message) => log('warn', 'approvals', { message }));
 }
 
 async function openAudit({ audit }: CompiledHostConfig) {

@@ -76,11 +76,11 @@ export class LongWaits {
   approval(wait: ApprovalWait): () => void {
     if (this.#isClosed) return () => {};
     this.#approvals.set(wait.id, { wait, since: performance.now() });
-    this.#tell();
+    this.#notify();
     this.#look(this.#option.parkAfterMs);
     return () => {
       if (this.#isClosed || !this.#approvals.delete(wait.id)) return;
-      this.#tell();
+      this.#notify();
     };
   }
 
@@ -113,7 +113,7 @@ export class LongWaits {
     clearTimeout(this.#timer);
   }
 
-  #tell(): void {
+  #notify(): void {
     const approvals = [...this.#approvals.values()].map(({ wait: { id, request } }) => {
       const { server, tool, ordinal, cause } = request;
       const shown = redactArguments(request.arguments) as unknown as JsonValue;

@@ -50,7 +50,7 @@ async function start(
       return before;
     }
   }
-  // What an earlier version recorded was recorded on a thread of its own, and counts places as such a thread does.
+  // Journals of earlier versions were recorded on a dedicated thread, and their positions are those of such a thread.
   const threads = journal?.replayStart.wakesAtStart ? null : asked.threads;
   const scheduler = threads === null ? null : (knownScheduler(threads) ?? (await openScheduler(threads)));
   let guest: HostedGuest | null = null;

@@ -48,8 +48,8 @@ export class StreamHub implements StreamEnd {
   /** Replay has ended: notifies the guest of the clients that are gone. */
   goLive(): void {
     this.#isLive = true;
-    this.#tellLeft();
-    for (const stream of this.#of(this.#departed)) this.#tellDeparted(stream);
+    this.#notifyLeft();
+    for (const stream of this.#of(this.#departed)) this.#notifyDeparted(stream);
   }
 
   async evictDeparted(): Promise<void> {
@@ -60,7 +60,7 @@ export class StreamHub implements StreamEnd {
     if (this.isTaken) return null;
     const session: HubSession = new HubSession(client, {
       arrived: (streamId) => this.#deliver(streamId),
-      seen: (streamId) => this.#tell(streamId, STREAM_CONNECTED),
+      seen: (streamId) => this.#notify(streamId, STREAM_CONNECTED),
       ended: () => this.#ended(session),
       gone: () => this.#disconnected(session),
     });
@@ -83,8 +83,8 @@ export class StreamHub implements StreamEnd {
       case 'stream_watch':
         this.#watch = call;
         this.#left = connectedEarlier(this.#earlier(call));
-        if (this.#isLive) this.#tellLeft();
-        for (const streamId of this.#session?.met ?? []) this.#tell(streamId, STREAM_CONNECTED);
+        if (this.#isLive) this.#notifyLeft();
+        for (const streamId of this.#session?.met ?? []) this.#notify(streamId, STREAM_CONNECTED);
         return;
       case 'stream_frame':
         this.#write(call, message[4]);
@@ -128,7 +128,7 @@ export class StreamHub implements StreamEnd {
     };
     this.#streams.set(call, stream);
     if (hadClient) {
-      if (this.#isLive) this.#tellDeparted(stream);
+      if (this.#isLive) this.#notifyDeparted(stream);
       return;
     }
     this.#session?.meet(streamId);
@@ -184,22 +184,22 @@ export class StreamHub implements StreamEnd {
 
   #disconnected(session: HubSession): void {
     this.#session = null;
-    for (const streamId of session.met) this.#tell(streamId, STREAM_CLOSED);
-    for (const stream of this.#of(session)) this.#tellGone(stream);
+    for (const streamId of session.met) this.#notify(streamId, STREAM_CLOSED);
+    for (const stream of this.#of(session)) this.#notifyGone(stream);
   }
 
-  #tellGone(stream: HubStream): void {
+  #notifyGone(stream: HubStream): void {
     stream.isGone = true;
     this.#reply(stream.call, ['stream_gone']);
   }
 
-  #tellDeparted(stream: HubStream): void {
-    if (!stream.isGone) this.#tellGone(stream);
+  #notifyDeparted(stream: HubStream): void {
+    if (!stream.isGone) this.#notifyGone(stream);
     this.#deliver(stream.streamId);
   }
 
-  #tellLeft(): void {
-    for (const streamId of this.#left) this.#tell(streamId, STREAM_CLOSED);
+  #notifyLeft(): void {
+    for (const streamId of this.#left) this.#notify(streamId, STREAM_CLOSED);
     this.#left = new Set();
   }
 
@@ -207,7 +207,7 @@ export class StreamHub implements StreamEnd {
     return [...this.#streams.values()].filter((stream) => stream.session === session);
   }
 
-  #tell(streamId: number, kind: typeof STREAM_CONNECTED | typeof STREAM_CLOSED): void {
+  #notify(streamId: number, kind: typeof STREAM_CONNECTED | typeof STREAM_CLOSED): void {
     if (this.#watch !== null) this.#reply(this.#watch, ['stream_event', streamId, kind]);
   }
 }
@@ -245,20 +245,20 @@ export interface EarlierStream {
   readonly isGone: boolean;
 }
 
-export function earlierStream(told: readonly HostReply[]): EarlierStream {
+export function earlierStream(replies: readonly HostReply[]): EarlierStream {
   let [given, taken] = [0, 0];
-  for (const reply of told) {
+  for (const reply of replies) {
     if (reply[0] === 'stream_frame') given += reply[1].byteLength;
     if (reply[0] === 'stream_room') taken += reply[1];
   }
-  const was = (kind: HostReply[0]) => told.some((reply) => reply[0] === kind);
-  return { hadClient: told.length > 0, given, taken, isEnded: was('stream_end'), isGone: was('stream_gone') };
+  const was = (kind: HostReply[0]) => replies.some((reply) => reply[0] === kind);
+  return { hadClient: replies.length > 0, given, taken, isEnded: was('stream_end'), isGone: was('stream_gone') };
 }
 
 /** Streams that are connected according to the recorded events. */
-export function connectedEarlier(told: readonly HostReply[]): ReadonlySet<number> {
+export function connectedEarlier(replies: readonly HostReply[]): ReadonlySet<number> {
   const connected = new Set<number>();
-  for (const reply of told) {
+  for (const reply of replies) {
     if (reply[0] !== 'stream_event') continue;
     if (reply[2] === STREAM_CONNECTED) connected.add(reply[1]);
     else connected.delete(reply[1]);

@@ -102,7 +102,7 @@ export class EmbeddedQueue implements RunQueue {
       if (!created) return { run: sameInput(row, inputSha256), created };
       this.#counts.queued += 1;
       this.#enqueue(row, 'tail');
-      this.#tell(row);
+      this.#notify(row);
       return { run: toRecord(row), created };
     } finally {
       this.#arriving -= 1;
@@ -301,10 +301,10 @@ export class EmbeddedQueue implements RunQueue {
   #moved(from: RunStatus, row: RunRow): void {
     this.#counts[from] -= 1;
     this.#counts[row.status] += 1;
-    this.#tell(row);
+    this.#notify(row);
   }
 
-  #tell({ id, status, cancel }: RunRow): void {
+  #notify({ id, status, cancel }: RunRow): void {
     this.#changes.notify({ id, status, cancel: cancel === 1 && !hasEnded(status) });
   }
 }
