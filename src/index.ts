@@ -19,9 +19,9 @@ export {
   type ScriptOptions,
   scriptedBackend,
   stubBackend,
-} from './agent/chat/backends/program-backends.ts';
+} from './agent/chat/backends/open-backend.ts';
 export type { ScriptTurn } from './agent/chat/backends/script-schema.ts';
-export type { ModelEvent } from './agent/chat/model-event.ts';
+export type { ModelEvent } from './agent/chat/model-events.ts';
 export type { FormContent, FormField, FormOption, FormValue } from './agent/mcp/client/elicitation/form.ts';
 export type {
   ElicitationAnswer,

@@ -1,8 +1,8 @@
 import type { ChatBackend } from '../agent/chat/backend.ts';
 import { ChatHistory } from '../agent/chat/history.ts';
 import type { ToolSource } from '../agent/chat/injected-tools.ts';
-import { type EventSink, everySink, type ModelEvent } from '../agent/chat/model-event.ts';
-import { restoreSend, settledSend } from '../agent/chat/settled-send.ts';
+import { type EventSink, everySink, type ModelEvent } from '../agent/chat/model-events.ts';
+import { restoreSend, settledSend } from '../agent/chat/send-metrics.ts';
 import { runSend, type SendObserver, type SendOutcome, STREAM } from '../agent/chat/tool-loop.ts';
 import { canonicalJson, type JsonObject } from '../base/json.ts';
 import { Listeners } from '../base/listeners.ts';

@@ -4,7 +4,7 @@ import { JournalError } from '../runtime/durable/journal-error.ts';
 import { type JournalOpening, recordJournal, replayJournal, resumeJournal } from '../runtime/durable/open-journal.ts';
 import type { RunJournal } from '../runtime/durable/run-journal.ts';
 import { compileLimits, type LimitName, type Limits, limitNames } from '../runtime/port/limits.ts';
-import { usesRelaxedSimd } from '../runtime/wasm/relaxed-simd.ts';
+import { usesRelaxedSimd } from '../runtime/wasm/instructions.ts';
 import type { CompiledJournal, CompiledRunOptions } from './run-options.ts';
 
 const RELAXED_SIMD = 'the module uses relaxed SIMD, whose results differ between machines: its runs cannot be replayed';

@@ -1,5 +1,4 @@
-import { BackendError, type ChatBackend, type ChatRequest } from '../agent/chat/backend.ts';
-import { messageText } from '../agent/chat/backends/message-text.ts';
+import { BackendError, type ChatBackend, type ChatRequest, messageText } from '../agent/chat/backend.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import { startOf } from '../base/text.ts';
 import type { LastMessage } from '../runtime/durable/journal.ts';

@@ -1,5 +1,5 @@
 import type { ChatBackend } from '../agent/chat/backend.ts';
-import { meteredBackend } from '../agent/chat/metered-backend.ts';
+import { meteredBackend } from '../agent/chat/observed-backend.ts';
 import type { Metrics } from '../server/telemetry/metrics.ts';
 import type { CompiledRunOptions } from './run-options.ts';
 

@@ -1,8 +1,8 @@
 import { resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import type { ApprovalDecider } from '../agent/approvals/request.ts';
-import type { ModelEvent } from '../agent/chat/model-event.ts';
-import { traceModel } from '../agent/chat/model-trace.ts';
+import type { ModelEvent } from '../agent/chat/model-events.ts';
+import { traceModel } from '../agent/chat/observed-backend.ts';
 import type { ElicitationDecider } from '../agent/mcp/client/elicitation/question.ts';
 import { ToolEvents } from '../agent/mcp/tool-events.ts';
 import type { JsonObject } from '../base/json.ts';
@@ -18,7 +18,7 @@ import { compileOutput, type OutputOption, type OutputTarget } from '../runtime/
 import type { GuestThreads } from '../runtime/host/guest-threads.ts';
 import type { RecordedValues, StandardStream } from '../runtime/port/guest-spec.ts';
 import { compileLimits, type LimitName, type Limits } from '../runtime/port/limits.ts';
-import { readModule } from '../runtime/wasm/read-module.ts';
+import { readModule } from '../runtime/wasm/prepare.ts';
 import { type AuditSink, noAudit } from '../server/audit/event.ts';
 import type { AuditLog } from '../server/audit/log.ts';
 import type { EgressOptions } from '../server/egress/egress.ts';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
+import { toolError } from '../../src/agent/chat/backend.ts';
 import type { ScriptTurn } from '../../src/agent/chat/backends/script-schema.ts';
-import { toolError } from '../../src/agent/chat/error-body.ts';
 import { McpTimeoutError } from '../../src/agent/mcp/client/errors.ts';
 import { convertError, convertResult } from '../../src/agent/mcp/client/tool-result.ts';
 import { canonicalJson, type JsonObject, type JsonValue } from '../../src/base/json.ts';

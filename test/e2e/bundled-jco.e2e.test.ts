@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { expect, it } from 'vitest';
+import { JCO_VERSION } from '../../src/runtime/wasm/component/component-cache.ts';
 import type { TranspileAnswer, TranspileRequest } from '../../src/runtime/wasm/component/transpile.ts';
-import { JCO_VERSION } from '../../src/runtime/wasm/component/versions.ts';
 import { fromText } from '../support/component-text.ts';
 import { fixture, root } from './spear-run.ts';
 

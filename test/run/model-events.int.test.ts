@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-import type { ModelEvent } from '../../src/agent/chat/model-event.ts';
+import type { ModelEvent } from '../../src/agent/chat/model-events.ts';
 import { runGuest } from '../../src/run/run-guest.ts';
 import { scripted } from '../support/chat-host.ts';
 

@@ -1,7 +1,7 @@
 import { transpileBytes } from '@bytecodealliance/jco-transpile';
 import { interfaceName, witFunctions } from '../../src/runtime/abi/wit.ts';
 import { evaluateGlue, type Instantiate } from '../../src/runtime/guest/component/glue.ts';
-import { asyncImports } from '../../src/runtime/wasm/component/async-imports.ts';
+import { asyncImports } from '../../src/runtime/wasm/component/import-check.ts';
 import { componentOf, flatParams, flatResult, hasReturnArea, importText, resultText } from './guest-text.ts';
 
 /** Where the core module lets the host write its results, and where its allocator starts again after every call. */

@@ -5,7 +5,7 @@ import { preemptionWords } from '../../src/runtime/port/guest-spec.ts';
 import { compileLimits } from '../../src/runtime/port/limits.ts';
 import { PREEMPTION_MODULE, type Turns } from '../../src/runtime/port/preemption.ts';
 import { boundMemory } from '../../src/runtime/wasm/bound-memory.ts';
-import { withTurns } from '../../src/runtime/wasm/preemption/with-turns.ts';
+import { addYieldPoints } from '../../src/runtime/wasm/preemption/add-yield-points.ts';
 import { forwarderModule } from './forwarder.ts';
 
 const GUEST = 1;
@@ -39,7 +39,7 @@ export class SharedCompany {
 }
 
 function turned(pages: number): { readonly module: WebAssembly.Module; readonly turns: Turns } {
-  const turns = withTurns(boundMemory(forwarderModule(pages), compileLimits()), true);
+  const turns = addYieldPoints(boundMemory(forwarderModule(pages), compileLimits()), true);
   if (turns === null) throw new Error('the forwarder has no code');
   return { module: new WebAssembly.Module(turns.bytes), turns };
 }

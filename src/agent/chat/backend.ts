@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../base/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
 import type { TimedRecord } from '../../runtime/durable/journal.ts';
 
 /**
@@ -7,43 +7,43 @@ import type { TimedRecord } from '../../runtime/durable/journal.ts';
  */
 export type ImagePlacement = 'none' | 'user_message' | 'tool_message';
 
-/** An OpenAI-compatible `/chat/completions` request: the backend adds nothing but what its transport needs. */
+/** OpenAI-compatible `/chat/completions` request. The backend adds only what its transport needs. */
 export interface ChatRequest extends JsonObject {
   messages: JsonObject[];
 }
 
-/** Takes an answer while it comes. */
+/** Receives an answer while it is generated. */
 export interface AnswerDeltas {
   text(delta: string): void;
-  /** What a model thinks before it answers. */
+  /** Reasoning of the model before its answer. */
   reasoning(delta: string): void;
-  /** Null: go on. Else nobody reads so fast: wait for it before more is made, or read from the provider. */
+  /** Backpressure: null if there is room, else a promise to await before reading more from the provider. */
   room(): Promise<void> | null;
 }
 
-/** Who asks, for a backend that wants to know. */
+/** Context of a request. */
 export interface AskedBy {
-  /** The session under its name in events and in the audit trail. */
+  /** Name of the session in events and in the audit log. */
   readonly session: string;
-  /** What is left of the deadline of its send. */
+  /** Time left until the deadline of the send. */
   readonly timeLeftMs: number;
-  /** Takes the answer while it comes; a backend that cannot do that need not: the whole answer is told then. */
+  /** Receives the answer while it is generated, if the backend supports that; else the whole answer is emitted. */
   readonly deltas?: AnswerDeltas | undefined;
-  /** What the provider is told the request is a part of (W3C Trace Context). @default nothing */
+  /** W3C Trace Context header for the provider. @default none */
   readonly traceparent?: string | undefined;
 }
 
-/** One source of model answers. It lives on the host thread and is shared by all sessions of the process. */
+/** Source of model answers, on the host thread, shared by all sessions of the process. */
 export interface ChatBackend {
-  /** Its name in the config; shown to guests as `_spear.backend`. */
+  /** Name in the config; guests see it as `_spear.backend`. */
   readonly name: string;
-  /** The model asked for when the session names none. */
+  /** Model of sessions that name none. */
   readonly model: string | undefined;
   /** @default 'none' */
   readonly images?: ImagePlacement | undefined;
-  /** Answers with a whole `chat.completion` body, or throws a {@link BackendError} or the signal's reason. */
+  /** Returns a whole `chat.completion` body. Throws a {@link BackendError} or the signal's reason. */
   complete(request: ChatRequest, signal: AbortSignal, by?: AskedBy): Promise<JsonObject>;
-  /** Takes the records of a resumed run, for a backend whose answers depend on those it gave before. @default none */
+  /** Restores state from the records of a resumed run, for a backend whose answers depend on earlier ones. @default none */
   continueAfter?(records: readonly TimedRecord[]): void;
   close(): Promise<void>;
 }
@@ -55,13 +55,13 @@ export interface BackendErrorDetails {
   readonly cause?: unknown;
 }
 
-/** A failure of the model's side, in the words the guest will read. Never holds a key. */
+/** Failure of a model backend, as the guest sees it. Never contains a key. */
 export class BackendError extends Error {
   readonly code: string;
   readonly retryable: boolean;
-  /** The provider's HTTP status, where there was one. */
+  /** HTTP status of the provider, if any. */
   readonly status: number | undefined;
-  /** How long the provider asked to be left alone, where it did. */
+  /** Retry-After of the provider, if any. */
   readonly retryAfterMs: number | undefined;
 
   constructor(code: string, message: string, details: BackendErrorDetails) {
@@ -72,4 +72,39 @@ export class BackendError extends Error {
     this.status = details.status;
     this.retryAfterMs = details.retryAfterMs;
   }
+}
+
+/** Error body, which a guest reads like an answer. */
+export function errorBody(code: string, message: string, retryable: boolean): { error: JsonObject } {
+  return { error: { code, message, retryable } };
+}
+
+/** Converts any error of a send to the body that the guest sees. */
+export function toErrorBody(error: unknown): JsonObject {
+  if (error instanceof BackendError) return backendErrorBody(error);
+  if (error instanceof RangeError) return errorBody('bad_response', 'the answer is nested too deeply', false);
+  return errorBody('internal_error', 'the host failed to run this send', false);
+}
+
+function backendErrorBody({ code, message, retryable, status, retryAfterMs }: BackendError): JsonObject {
+  const body = errorBody(code, message, retryable);
+  if (status !== undefined) body.error.status = status;
+  if (retryAfterMs !== undefined) body.error.retry_after_ms = retryAfterMs;
+  return body;
+}
+
+export const toolError = (code: string, message: string): JsonObject => ({ error: { code, message } });
+
+/** The text of a message: its string, or the text parts of a list of parts, one line each. */
+export function messageText(message: JsonObject | undefined): string {
+  const content: JsonValue | undefined = message?.content;
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content)) return '';
+  return content.flatMap((part) => (isJsonObject(part) && typeof part.text === 'string' ? [part.text] : [])).join('\n');
+}
+
+/** Describes a wait for a model, for users. */
+export function answerOf(backend: string, model: unknown): string {
+  const named = typeof model === 'string' ? ` (${model})` : '';
+  return `a response of backend ${JSON.stringify(backend)}${named}`;
 }

@@ -1,40 +1,40 @@
 import { isJsonObject, type JsonObject } from '../../base/json.ts';
 import { BackendError, type ChatBackend, type ChatRequest } from './backend.ts';
 
-/** A token is about so many bytes of a request; more for every language but English, so it errs to the safe side. */
+/** Estimated request bytes per token. Other languages than English have more bytes per token, so this overestimates. */
 const BYTES_PER_TOKEN = 3;
-/** What an answer is expected to take where the request does not bound it. */
+/** Estimated tokens of an answer if the request sets no limit. */
 const ANSWER_TOKENS = 1_024;
 
-/** What is spent for something. */
+/** Token consumption of one budget. */
 export interface TokenLedger {
   spent: number;
-  /** By sends that are under way. */
+  /** Tokens reserved by sends in flight. */
   reserved: number;
-  /** Where others on other machines spend for the same: what they have counts too. @default nobody does */
+  /** Shared counter, if other machines spend from the same budget. @default none */
   readonly shared?: SharedLedger;
 }
 
-/** What is spent for something, counted where all who spend for it can. */
+/** Consumption of a budget that several machines share. */
 export interface SharedLedger {
-  /** Null: they are taken. Otherwise how many are taken already. */
+  /** Reserves tokens. Null: reserved; else the number of tokens already spent or reserved. */
   reserve(tokens: number, limit: number): Promise<number | null>;
-  /** Of those that were reserved, so many were spent. */
+  /** Replaces a reservation with the tokens that were spent. */
   settle(reserved: number, took: number): void;
 }
 
-/** Tokens that may be spent for something. */
+/** Token budget of one scope. */
 export interface TokenAccount {
-  /** What a refusal calls it. */
+  /** Name in error messages. */
   readonly name: string;
   readonly limit: number;
-  /** Of everybody who spends for the same. */
+  /** Consumption of all spenders of the budget. */
   readonly ledger: TokenLedger;
 }
 
 /**
- * The same backend, whose sends fit into all accounts. Before a send its estimate is reserved in each, so that sends at
- * the same time cannot overspend together; after it what it took is spent.
+ * Wraps a backend with token budgets. A send reserves its estimate in every account first, so that concurrent sends
+ * cannot overspend together, and records the tokens it used afterwards.
  */
 export function budgetedBackend(
   backend: ChatBackend,
@@ -71,7 +71,7 @@ export function budgetedBackend(
   };
 }
 
-/** In all accounts that are shared, or in none. @throws BackendError */
+/** Reserves in all shared accounts, or in none. @throws BackendError */
 async function reserveShared(accounts: readonly TokenAccount[], estimate: number): Promise<readonly SharedLedger[]> {
   const held: SharedLedger[] = [];
   try {
@@ -95,7 +95,7 @@ function estimateOf(request: ChatRequest): number {
   return Math.ceil(Buffer.byteLength(JSON.stringify(request)) / BYTES_PER_TOKEN) + Number(bound ?? ANSWER_TOKENS);
 }
 
-/** As the provider counts; 0 where it does not say. */
+/** Tokens as counted by the provider; 0: not reported. */
 export function totalTokens(usage: Readonly<Record<string, unknown>>): number {
   const { total_tokens: total, prompt_tokens: prompt, completion_tokens: completion } = usage;
   return typeof total === 'number' ? total : Number(prompt ?? 0) + Number(completion ?? 0);

@@ -1,47 +1,46 @@
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../base/json.ts';
 import { checkParam, type NumberParam, numberParams } from '../../runtime/abi/chat-params.ts';
 import type { SessionDelta } from '../../runtime/port/port.ts';
-import type { ImagePlacement } from './backend.ts';
-import { toolError } from './error-body.ts';
+import { type ImagePlacement, toolError } from './backend.ts';
 
-/** A tool that lives in the guest. */
+/** Tool implemented by the guest. */
 export interface GuestTool {
   readonly name: string;
-  /** Index into the guest's function table; negative: handed back. */
+  /** Index in the guest's function table; negative: calls are handed back to the guest. */
   readonly fnOffset: number;
   /** The OpenAI tool object. */
   readonly definition: JsonObject;
 }
 
-/** A tool call of the model's last turn and, once there is one, its answer. */
+/** Tool call of the model's last turn, with its result once there is one. */
 export interface TurnCall {
   readonly id: string;
   readonly name: string;
   readonly arguments: string;
   result: string | undefined;
-  /** What of the answer a model looks at, and where it does. */
+  /** Images of the result, and where the model accepts them. */
   images?: { readonly parts: readonly JsonObject[]; readonly placement: ImagePlacement };
 }
 
-/** A turn whose guest tools were handed back: the limits go on counting when the guest sends again. */
+/** Turn whose tool calls were handed back to the guest. The next send continues its limits. */
 export interface OpenTurn {
   readonly calls: readonly TurnCall[];
-  /** Those of them that the guest was to answer, and when it was asked to. */
+  /** Calls that the guest has to answer, and when they were handed back. */
   readonly handedBack: readonly TurnCall[];
   readonly handedBackAt: number;
   readonly iterations: number;
   readonly toolCalls: number;
 }
 
-/** Parameters that steer the host; the provider never sees them. */
+/** Parameters for the host; they are not sent to the provider. */
 const HOST_PARAMS = new Set<string>([...Object.keys(numberParams), 'backend', 'model', 'tool_choice']);
 
-/** A guest that canceled or closed a response never saw which calls it was to answer. */
+/** A guest that canceled or closed a response never saw the calls that it should answer. */
 export const UNANSWERED = canonicalJson(toolError('cancelled', 'the guest did not answer this call'));
 
 /**
- * The messages that answer the calls of a turn: one for each, and after them one of the user with the images, where the
- * model takes them there. Precondition: each call has a result.
+ * Tool result messages for the calls of a turn, followed by a user message with their images if the model accepts images
+ * there. Precondition: each call has a result.
  */
 export function resultMessages(calls: readonly TurnCall[]): JsonObject[] {
   const answers = calls.map(resultMessage);
@@ -61,7 +60,7 @@ function followingImages({ id, name, images }: TurnCall): JsonObject[] {
   return [{ type: 'text', text: `Images of the result of tool call ${id} (${name}):` }, ...images.parts];
 }
 
-/** One conversation. The host owns it: the guest ships only what it wrote since the last send. */
+/** Messages of one session, owned by the host. The guest sends only the messages since its last send. */
 export class ChatHistory {
   readonly messages: JsonObject[] = [];
   readonly tools = new Map<string, GuestTool>();
@@ -90,7 +89,7 @@ export class ChatHistory {
     return this.#params.get(key);
   }
 
-  /** What goes upstream as it is: everything that is not ours, in the order it was first set. */
+  /** Parameters for the provider: all that the host does not use, in the order they were first set. */
   forwarded(): [string, JsonValue][] {
     return [...this.#params].filter(([key]) => !HOST_PARAMS.has(key) && !key.startsWith('mcp.'));
   }
@@ -99,7 +98,7 @@ export class ChatHistory {
     return [...this.#params].filter(([key]) => key.startsWith('mcp.'));
   }
 
-  // Checked on the guest's thread already, but that thread is not trusted.
+  // The guest's thread checks this too, but it is not trusted.
   #setParam(key: string, value: JsonValue): void {
     if (key.startsWith('mcp.')) {
       this.#params.set(key, value);
@@ -127,4 +126,40 @@ export class ChatHistory {
     for (const call of this.openTurn.calls) call.result ??= UNANSWERED;
     this.messages.push(...resultMessages(this.openTurn.calls));
   }
+}
+
+/** Tool result for a model that accepts images: the text, and the images as message parts. */
+export interface ShownResult {
+  readonly text: string;
+  readonly images: readonly JsonObject[];
+}
+
+/** Maximum per result. `max_tool_output_bytes` of the record and of the session bounds their size. */
+export const MAX_RESULT_IMAGES = 16;
+
+// Untrusted text of the server becomes part of a data URL, so only valid characters are accepted.
+const imageType = /^image\/[a-z0-9.+-]{1,40}$/;
+const base64 = /^[A-Za-z0-9+/]+={0,2}$/;
+
+/** Extracts the images of an MCP tool result; placeholders in the text refer to them. */
+export function takeImages(result: string): ShownResult {
+  const plain = { text: result, images: [] };
+  if (!result.includes('"type":"image"')) return plain;
+  const parsed = parseJson(result);
+  if (!isJsonObject(parsed) || !Array.isArray(parsed.content)) return plain;
+  const images: JsonObject[] = [];
+  const content = parsed.content.map((block) => {
+    const url = images.length < MAX_RESULT_IMAGES ? imageUrl(block) : null;
+    if (url === null) return block;
+    images.push({ type: 'image_url', image_url: { url } });
+    return { type: 'text', text: `[image ${images.length} of this result is shown to you]` };
+  });
+  return images.length === 0 ? plain : { text: canonicalJson({ ...parsed, content }), images };
+}
+
+function imageUrl(block: JsonValue): string | null {
+  if (!isJsonObject(block) || block.type !== 'image') return null;
+  const { data, mimeType } = block;
+  if (typeof data !== 'string' || typeof mimeType !== 'string') return null;
+  return imageType.test(mimeType) && base64.test(data) ? `data:${mimeType};base64,${data}` : null;
 }

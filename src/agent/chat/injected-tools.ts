@@ -1,49 +1,50 @@
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import type { ChatRequest } from './backend.ts';
 
 export interface ModelToolCall {
   readonly id: string;
   readonly name: string;
-  /** JSON as the model wrote it. */
+  /** Arguments as JSON text, as the model wrote it. */
   readonly arguments: string;
-  /** Names the call in its run. @default its id */
+  /** Identifies the call in its run. @default its id */
   readonly ordinal?: string | undefined;
 }
 
-/** What a send says about itself when it asks for tools. */
+/** Request of a send for external tools. */
 export interface InjectionRequest {
   readonly session: string;
   /** The `mcp.*` parameters that the guest set, in the order they were first set. */
   readonly params: readonly (readonly [key: string, value: JsonValue])[];
-  /** Names that are taken. */
+  /** Names of the guest's tools, which are unavailable. */
   readonly guestTools: ReadonlySet<string>;
   readonly maxOutputBytes: number;
 }
 
-/** Where tools that live outside the guest come from. Asked once per send, and only if its calls can be answered. */
+/** Source of tools outside the guest. Called once per send, and only if tool calls can be answered. */
 export interface ToolSource {
   inject(request: InjectionRequest, signal: AbortSignal): Promise<InjectedTools>;
 }
 
-/** Tools that come from outside the guest, as they stand for one send. */
+/** Tools outside the guest, fixed for one send. */
 export interface InjectedTools {
-  /** OpenAI tool objects, in an order that depends on nothing but the set. */
+  /** OpenAI tool objects, in an order that depends only on the set of tools. */
   readonly definitions: readonly JsonObject[];
-  /** A system message for this request alone, or null. */
+  /** System message for this send only; null: none. */
   readonly systemMessage: string | null;
-  /** Whether a name that the model used is one of these, or could be taken for one. */
+  /** Whether a tool name belongs to these tools or looks like a name of them. */
   owns(name: string): boolean;
-  /** `tool_choice` with a forced MCP tool under the name it was injected with; null if that tool is not there. */
+  /** `tool_choice` with the injected name of a forced MCP tool; null: that tool is not injected. */
   toolChoice(choice: JsonValue): JsonValue | null;
-  /** Runs calls beside each other to their ends; a failure is an answer too. Answers stand where their calls do. */
+  /** Runs calls concurrently and returns one result per call, in order; a failure is a result too. */
   run(calls: readonly ModelToolCall[], signal: AbortSignal): Promise<readonly string[]>;
 }
 
-/** Every form under which an MCP tool was ever shown to a model. */
+/** Whether a name has one of the forms that injected MCP tools have or had. */
 export function looksLikeMcp(name: string): boolean {
   return name.startsWith('mcp__') || name.startsWith('mcp.');
 }
 
-/** The name of the tool that a `tool_choice` forces; null if it forces none. */
+/** Name of the tool that a `tool_choice` forces; null: none. */
 export function forcedTool(choice: JsonValue): string | null {
   const fn = isJsonObject(choice) ? choice.function : undefined;
   return isJsonObject(fn) && typeof fn.name === 'string' ? fn.name : null;
@@ -54,7 +55,7 @@ export function notInjected(name: string, why?: string): string {
   return canonicalJson({ error: { code: 'mcp_policy_denied', message, retryable: false } });
 }
 
-/** A send without MCP: a name of an MCP tool is refused all the same, whatever its form. */
+/** A send without MCP. Names of MCP tools are rejected. */
 export const noInjectedTools: InjectedTools = {
   definitions: [],
   systemMessage: null,
@@ -62,3 +63,18 @@ export const noInjectedTools: InjectedTools = {
   toolChoice: (choice) => (looksLikeMcp(forcedTool(choice) ?? '') ? null : choice),
   run: async (calls) => calls.map(({ name }) => notInjected(name)),
 };
+
+/** Removes a forced tool choice: a model that must call a tool after every result would never finish. */
+export function withoutForce(head: ChatRequest): ChatRequest {
+  const { tool_choice: choice, ...rest } = head;
+  const left = unforced(choice);
+  return left === choice ? head : { ...(rest as ChatRequest), ...(left === undefined ? {} : { tool_choice: left }) };
+}
+
+/** A `tool_choice` without the force; undefined, which providers treat as "auto": nothing is left. */
+export function unforced(choice: JsonValue | undefined): JsonValue | undefined {
+  if (choice === 'auto' || choice === 'none') return choice;
+  const allowed = isJsonObject(choice) ? choice.allowed_tools : undefined;
+  if (!isJsonObject(choice) || !isJsonObject(allowed)) return undefined;
+  return allowed.mode === 'auto' ? choice : { ...choice, allowed_tools: { ...allowed, mode: 'auto' } };
+}

@@ -1,9 +1,11 @@
 import { canonicalJson, isJsonObject, type JsonObject } from '../../base/json.ts';
-import type { OpenTurn } from './history.ts';
+import type { PendingTurn, RecordedSend } from '../../runtime/durable/journal.ts';
+import type { SessionDelta } from '../../runtime/port/port.ts';
+import type { ChatHistory, OpenTurn, TurnCall } from './history.ts';
 
 const MAX_USAGE_DEPTH = 4;
 
-/** What a send cost. Counters go on where a handed-back turn left them. */
+/** Cost of a send. Counters continue from a handed-back turn. */
 export class SendMetrics {
   iterations: number;
   toolCalls: number;
@@ -19,7 +21,7 @@ export class SendMetrics {
     this.toolCalls = this.#before.toolCalls;
   }
 
-  /** This send alone, so that the sends of a run can be added up. */
+  /** Counters of this send alone, for totals of a run. */
   get own(): { readonly iterations: number; readonly toolCalls: number } {
     const { iterations, toolCalls } = this.#before;
     return { iterations: this.iterations - iterations, toolCalls: this.toolCalls - toolCalls };
@@ -48,7 +50,7 @@ export class SendMetrics {
   }
 }
 
-/** Usage over all model calls of a send: numbers add up, anything else is the latest. */
+/** Usage of all model calls of a send: sums of numbers, the latest value of anything else. */
 function added(sum: JsonObject, usage: JsonObject, depth: number): JsonObject {
   const result: JsonObject = { ...sum };
   for (const [key, value] of Object.entries(usage)) {
@@ -59,4 +61,36 @@ function added(sum: JsonObject, usage: JsonObject, depth: number): JsonObject {
     else result[key] = value;
   }
   return result;
+}
+
+/** Effect of a send on its session: the messages from index `before` on. */
+export function settledSend({ messages, openTurn }: ChatHistory, before: number): RecordedSend {
+  return { messages: messages.slice(before), turn: openTurn === undefined ? null : settledTurn(openTurn) };
+}
+
+/** Applies a recorded effect without calling the model or tools. */
+export function restoreSend(history: ChatHistory, delta: SessionDelta, { messages, turn }: RecordedSend): void {
+  history.apply(delta);
+  history.messages.push(...messages);
+  history.openTurn = turn === null ? undefined : openTurn(turn);
+}
+
+function settledTurn({ calls, handedBack, iterations, toolCalls }: OpenTurn): PendingTurn {
+  return {
+    calls: calls.map(({ id, name, arguments: args, result }) => ({
+      id,
+      name,
+      arguments: args,
+      result: result ?? null,
+    })),
+    handed_back: handedBack.map((call) => calls.indexOf(call)),
+    iterations,
+    tool_calls: toolCalls,
+  };
+}
+
+function openTurn({ calls: settled, handed_back, iterations, tool_calls: toolCalls }: PendingTurn): OpenTurn {
+  const calls: TurnCall[] = settled.map(({ result, ...call }) => ({ ...call, result: result ?? undefined }));
+  const handedBack = handed_back.flatMap((index) => calls[index] ?? []);
+  return { calls, handedBack, handedBackAt: performance.now(), iterations, toolCalls };
 }

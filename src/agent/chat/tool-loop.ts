@@ -2,29 +2,41 @@ import { untilAborted } from '../../base/abort.ts';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../base/json.ts';
 import { MAX_GUEST_TOOL_OUTPUT_BYTES, type NumberParam } from '../../runtime/abi/chat-params.ts';
 import { errno } from '../../runtime/abi/errno.ts';
-import { AnswerEvents } from './answer-events.ts';
-import { BackendError, type ChatBackend, type ChatRequest, type ImagePlacement } from './backend.ts';
-import { errorBody, toErrorBody, toolError } from './error-body.ts';
+import {
+  BackendError,
+  type ChatBackend,
+  type ChatRequest,
+  errorBody,
+  type ImagePlacement,
+  toErrorBody,
+  toolError,
+} from './backend.ts';
 import {
   type ChatHistory,
   type GuestTool,
   type OpenTurn,
   resultMessages,
   type TurnCall,
+  takeImages,
   UNANSWERED,
 } from './history.ts';
-import { forcedTool, type InjectedTools, noInjectedTools, type ToolSource } from './injected-tools.ts';
-import type { EventSink } from './model-event.ts';
-import { takeImages } from './result-images.ts';
+import {
+  forcedTool,
+  type InjectedTools,
+  noInjectedTools,
+  type ToolSource,
+  unforced,
+  withoutForce,
+} from './injected-tools.ts';
+import { AnswerEvents, type EventSink } from './model-events.ts';
 import { SendMetrics } from './send-metrics.ts';
-import { unforced, withoutForce } from './tool-choice.ts';
 
 export const AUTO_TOOL_CALL = 2;
 export const HAND_BACK = 4;
-/** The guest reads the answer while it comes. */
+/** The guest reads the answer while it is generated. */
 export const STREAM = 8;
 
-/** Runs a guest tool in the guest and answers with its output, or with the rc it failed with. */
+/** Runs a tool in the guest and returns its output or its error code. */
 export type GuestToolCaller = (
   tool: GuestTool,
   args: string,
@@ -34,20 +46,20 @@ export type GuestToolCaller = (
 export interface SendPorts {
   readonly backend: (name: string | undefined) => Promise<ChatBackend>;
   readonly callGuestTool: GuestToolCaller;
-  /** Tools from outside the guest; null: there are none. */
+  /** Tools outside the guest; null: none. */
   readonly tools: ToolSource | null;
-  /** The session's name, for whoever is asked for tools or for an answer. */
+  /** Name of the session, for the tool source and the backend. */
   readonly session: string;
-  /** Names the send in its run. @default its session */
+  /** Identifies the send in its run. @default its session */
   readonly ordinal?: string;
   readonly observer: SendObserver;
-  /** Takes what happens while it happens; null: nobody reads along. */
+  /** Receives the events of the send; null: no reader. */
   readonly events: EventSink | null;
-  /** What is left until the deadline of the send. */
+  /** Time left until the deadline of the send. */
   readonly timeLeftMs: () => number;
 }
 
-/** One request to a model, without anything that was said. */
+/** One request to a model, without its content. */
 export interface ModelCall {
   readonly backend: string;
   /** undefined: the backend chooses. */
@@ -55,18 +67,18 @@ export interface ModelCall {
   /** `ok`, `cancelled`, or the code of the error. */
   readonly outcome: string;
   readonly durationMs: number;
-  /** As the provider counts; null where there is no answer or it does not say. */
+  /** Usage as counted by the provider; null: no answer, or not reported. */
   readonly usage: JsonObject | null;
 }
 
-/** Who is told of what a send does, besides the guest. */
+/** Observer of a send, besides the guest. */
 export interface SendObserver {
   readonly toolStarted: (call: TurnCall) => void;
   /** `outcome`: `ok`, or the code of the error. */
   readonly toolFinished: (call: TurnCall, outcome: string, durationMs: number) => void;
   readonly limitReached: (limit: NumberParam) => void;
   readonly modelAnswered: (call: ModelCall) => void;
-  /** The host's own failure: the guest learns only that there was one. */
+  /** Internal error; the guest sees only `internal_error`. */
   readonly failed: (error: unknown) => void;
 }
 
@@ -74,13 +86,17 @@ export interface SendOutcome {
   /** JSON. */
   readonly body: string;
   readonly metrics: SendMetrics;
-  /** Ids of the tool calls that the guest has to answer. */
+  /** Ids of the tool calls that are handed back to the guest. */
   readonly pending: readonly string[];
 }
 
 /**
- * One `cchat_send`: asks the model, runs the tools it calls, and asks again, until it answers or a limit is reached.
- * Whatever happens, the history stays one that a provider accepts: each tool call has exactly one answer.
+ * One `cchat_send`: calls the model, runs the tools that it requests, and repeats until the model answers or a limit is
+ * reached.
+ *
+ * Invariant: also after an error or a cancellation each tool call in the history has exactly one result, because
+ * providers reject any other history. Runs on the host thread; one send per session is in flight. Retries of a model
+ * request are the backend's, and policy of MCP tools is the {@link InjectedTools}'.
  */
 export async function runSend(
   history: ChatHistory,
@@ -134,7 +150,7 @@ class Send {
   readonly #ports: SendPorts;
   readonly #signal: AbortSignal;
   readonly #metrics: SendMetrics;
-  /** What the model is sent: the history itself, or a list that goes on with it, never a copy for one turn. */
+  /** Messages for the model: the history, or a list that extends it, never a copy per turn. */
   #sent: JsonObject[];
 
   constructor(history: ChatHistory, flags: number, ports: SendPorts, signal: AbortSignal, metrics: SendMetrics) {
@@ -193,14 +209,14 @@ class Send {
     return tools.inject({ session, params: history.mcpParams(), guestTools, maxOutputBytes }, this.#signal);
   }
 
-  /** Everything of the request that stays the same during a send, but for a force: that holds for its first request. */
+  /** Part of the request that is the same for all requests of a send, except a forced tool choice: first request only. */
   #request(model: string | undefined, injected: InjectedTools): ChatRequest {
     const history = this.#history;
     const own = [...history.tools.values()].map(({ definition }) => definition);
-    // Alone they are given as they are: a list that was sent before need not become text again.
+    // Without injected tools the same list object is reused, so that its JSON text is cached.
     const definitions = own.length === 0 ? injected.definitions : [...own, ...injected.definitions];
     const given = history.param('tool_choice');
-    // A send that goes on with a handed-back turn is not at its first request.
+    // A send that continues a handed-back turn is past its first request.
     const wanted = this.#metrics.iterations === 0 ? given : unforced(given);
     const isOwn = wanted === undefined || history.tools.has(forcedTool(wanted) ?? '');
     const choice = isOwn ? wanted : injected.toolChoice(wanted);
@@ -241,14 +257,14 @@ class Send {
     }
   }
 
-  /** Whoever has not read the last answer does not need the next one. */
+  /** Applies backpressure: waits until the guest has read the last answer. */
   async #whenRead(events: EventSink): Promise<AnswerEvents> {
     const room = events.room();
     if (room !== null) await untilAborted(room, this.#signal);
     return new AnswerEvents(events);
   }
 
-  /** A plain send leaves the calls to the guest, so the history cannot have them: nobody would answer them there. */
+  /** A plain send leaves tool calls to the guest. The history omits them, because no result would follow. */
   #appendAnswer(message: JsonObject): void {
     const answer = forHistory(message);
     if (answer.content !== null || toolCalls(message).length === 0) this.#append([answer]);
@@ -266,7 +282,7 @@ class Send {
     return { body: errorBody('tool_call_limit', `exceeded ${param}`, false), pending: [] };
   }
 
-  /** Answers every call that is not handed back; a failed one is answered with its error. */
+  /** Produces results for all calls that are not handed back; the result of a failed call is its error. */
   async #runCalls(calls: readonly TurnCall[], injected: InjectedTools, placement: ImagePlacement): Promise<TurnCall[]> {
     const handedBack: TurnCall[] = [];
     const outside: TurnCall[] = [];
@@ -355,7 +371,7 @@ function forcedToolMissing(): BackendError {
   return new BackendError('mcp_policy_denied', message, { retryable: false });
 }
 
-/** After the guest's own system messages, so that what it says first stays first; for this send alone. */
+/** Inserts the system message of injected tools after the guest's own system messages, for this send only. */
 function withSystemMessage(messages: JsonObject[], { systemMessage }: InjectedTools): JsonObject[] {
   if (systemMessage === null) return messages;
   const after = messages.findIndex(({ role }) => role !== 'system');
@@ -369,14 +385,14 @@ function assistantMessage(body: JsonObject): JsonObject {
   throw new BackendError('bad_response', 'the model’s answer has no choices[0].message', { retryable: false });
 }
 
-/** What of an answer is sent back to the model: providers add fields that they do not take. */
+/** Fields of an answer that providers accept in a request; they reject some fields that they add. */
 function forHistory(message: JsonObject): JsonObject {
   const kept: JsonObject = { role: 'assistant', content: message.content ?? null };
   if (typeof message.refusal === 'string') kept.refusal = message.refusal;
   return kept;
 }
 
-/** Some providers give calls no id, or one id to all of them: each gets its own, or its answer could not be told apart. */
+/** Assigns unique ids to tool calls: some providers omit the id or repeat one. */
 function toolCalls(message: JsonObject): TurnCall[] {
   if (!Array.isArray(message.tool_calls)) return [];
   const taken = new Set<string>();
@@ -389,7 +405,7 @@ function toolCalls(message: JsonObject): TurnCall[] {
   });
 }
 
-/** The calls of a message under the ids that their answers will have. */
+/** Tool calls of a message, with the ids of their results. */
 function answerable(message: JsonObject, calls: readonly TurnCall[]): JsonValue[] {
   const given = message.tool_calls as JsonValue[];
   return calls.map(({ id, name, arguments: args }, index) => {
@@ -400,7 +416,7 @@ function answerable(message: JsonObject, calls: readonly TurnCall[]): JsonValue[
   });
 }
 
-/** Of a tool from outside the guest: a result that failed says so beside whatever else it has. */
+/** Whether the result of an external tool is a failure. */
 function isToolError(result: string): boolean {
   const answer = parseJson(result);
   return isJsonObject(answer) && answer.error !== undefined;
@@ -408,7 +424,7 @@ function isToolError(result: string): boolean {
 
 const aborted = { rc: -errno.ECANCELED, content: '' };
 
-/** JSON in a string, as it should be; some providers give the object itself. */
+/** Arguments as JSON text; some providers send the object itself. */
 const argumentsText = (given: JsonValue | undefined): string =>
   isJsonObject(given) ? canonicalJson(given) : textOr(given, '{}');
 

@@ -9,7 +9,7 @@ import { ModuleError } from '../../runtime/abi/guest-module.ts';
 import { journalKey } from '../../runtime/durable/blocks.ts';
 import { JournalKeyMissing } from '../../runtime/durable/journal-error.ts';
 import { type ReadJournal, readJournal } from '../../runtime/durable/read-journal.ts';
-import { readModule } from '../../runtime/wasm/read-module.ts';
+import { readModule } from '../../runtime/wasm/prepare.ts';
 import { testByReplay, testWithModule } from './by-module.ts';
 import { ChangedPolicy, testUnderPolicy } from './by-policy.ts';
 import { type Finding, type TestedRun, untested, unusable } from './outcome.ts';

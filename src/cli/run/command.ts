@@ -150,7 +150,7 @@ async function openModel(
   closers: (() => unknown)[],
 ): Promise<ChatBackend | string | undefined> {
   if (file === undefined) return backend;
-  const { scriptedBackend } = await import('../../agent/chat/backends/program-backends.ts');
+  const { scriptedBackend } = await import('../../agent/chat/backends/open-backend.ts');
   const script = await scriptedBackend({ file, name: 'script', waiting: waits.waiting });
   closers.push(() => script.close());
   return script;

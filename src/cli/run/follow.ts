@@ -1,4 +1,4 @@
-import type { ModelEvent } from '../../agent/chat/model-event.ts';
+import type { ModelEvent } from '../../agent/chat/model-events.ts';
 import { endLine, sayOn } from './output.ts';
 
 /** `--follow`. Each line starts with the name of its session, so that model output cannot look like a host message. */

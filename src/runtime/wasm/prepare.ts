@@ -1,3 +1,5 @@
+import { readFileSync, statSync } from 'node:fs';
+import { errorCode } from '../../base/errors.ts';
 import { didYouMean } from '../../base/validation.ts';
 import { type Call, calls, coreParams } from '../abi/calls.ts';
 import { ENTRIES, ModuleError, WASI_MODULE } from '../abi/guest-module.ts';
@@ -5,19 +7,19 @@ import type { Limits } from '../port/limits.ts';
 import type { UnknownImport } from '../port/port.ts';
 import { PREEMPTION_MODULE, type Turns } from '../port/preemption.ts';
 import { boundMemory } from './bound-memory.ts';
-import type { PreparedComponent } from './component/component-stages.ts';
+import { describeComponent, type PreparedComponent } from './component/component-stages.ts';
+import { enablePromptTermination, engineCompile } from './engine.ts';
 import { type FunctionType, importTypes } from './import-types.ts';
-import { endPromptly } from './prompt-ending.ts';
 import { binaryKind } from './wasm-binary.ts';
 
 export interface PreparedModule {
   readonly kind: 'core';
   readonly module: WebAssembly.Module;
-  /** Imports that nobody here knows; they were allowed by the caller. */
+  /** Unknown imports that the caller allowed. */
   readonly unknownImports: readonly UnknownImport[];
-  /** Null: it does not give way. */
+  /** Null: the module has no yield points. */
   readonly turns: Turns | null;
-  /** Why it must not share a thread; null: it may, if it gives way. */
+  /** Why the module must not share a thread; null: it may, if it has yield points. */
   readonly unshareable: string | null;
 }
 
@@ -25,19 +27,19 @@ export type Prepared = PreparedModule | PreparedComponent;
 
 export interface PrepareOptions {
   readonly limits: Limits;
-  /** For core modules; what a component imports must be there. */
+  /** For core modules only; unknown imports of components are always an error. */
   readonly allowUnknownImports: boolean;
-  /** Where compiled components are kept; null: nowhere. @default null */
+  /** Directory of the cache of compiled components; null: no cache. @default null */
   readonly componentCache?: string | null;
-  /** @default nobody is told */
+  /** @default notices are dropped */
   readonly onNotice?: (text: string) => void;
   /** Ends the compilation of a component. @default never */
   readonly signal?: AbortSignal | null;
-  /** Whether it is to give way to others on its thread. @default false */
+  /** Whether to add yield points for cooperative preemption. @default false */
   readonly preemptible?: boolean;
 }
 
-/** From the bytes of a file to what may run: kind, admission, bounds, compilation, imports, entry. */
+/** Prepares a binary for execution: kind, admission, memory bounds, compilation, imports, entry point. */
 export async function prepare(bytes: Uint8Array, options: PrepareOptions): Promise<Prepared> {
   const kind = binaryKind(bytes);
   const { limits } = options;
@@ -46,7 +48,7 @@ export async function prepare(bytes: Uint8Array, options: PrepareOptions): Promi
     throw new ModuleError(`the module has ${bytes.byteLength} bytes, limits.module_bytes is ${limits.module_bytes}`);
   }
   if (kind === 'core') return prepareModule(bytes, options);
-  // Loaded only for components: a core module starts sooner without it.
+  // Loaded on demand, so that core modules start faster.
   const { prepareComponent } = await import('./component/prepare-component.ts');
   return prepareComponent(bytes, limits, {
     cacheDirectory: options.componentCache ?? null,
@@ -60,9 +62,9 @@ async function prepareModule(
   bytes: Uint8Array,
   { limits, allowUnknownImports, preemptible = false }: PrepareOptions,
 ): Promise<PreparedModule> {
-  endPromptly();
+  enablePromptTermination();
   const bounded = boundMemory(bytes, limits);
-  const { module, turns, unshareable } = preemptible ? await compileWithTurns(bounded) : await compileAsItIs(bounded);
+  const { module, turns, unshareable } = preemptible ? await compilePreemptible(bounded) : await compileAsItIs(bounded);
   const imports = importsOf(module, turns);
   const unknownImports = checkImports(imports, importTypes(bytes));
   if (unknownImports.length > 0 && !allowUnknownImports) throw unknownError(unknownImports);
@@ -76,11 +78,11 @@ async function compileAsItIs(bytes: Uint8Array, unshareable: string | null = nul
   return { module: await compile(bytes), turns: null, unshareable };
 }
 
-/** Loaded only where guests share threads. What cannot be made to give way is left as it is. */
-async function compileWithTurns(bytes: Uint8Array): Promise<Compiled> {
-  const { withTurns } = await import('./preemption/with-turns.ts');
+/** Adds yield points, if possible. The pass is loaded only by hosts whose guests share threads. */
+async function compilePreemptible(bytes: Uint8Array): Promise<Compiled> {
+  const { addYieldPoints } = await import('./preemption/add-yield-points.ts');
   try {
-    const turned = withTurns(bytes, true);
+    const turned = addYieldPoints(bytes, true);
     if (turned === null) return await compileAsItIs(bytes);
     const { memory, hasStart } = turned;
     return { module: await compile(turned.bytes), turns: { memory, hasStart }, unshareable: null };
@@ -90,21 +92,13 @@ async function compileWithTurns(bytes: Uint8Array): Promise<Compiled> {
   }
 }
 
-/** Without what makes it give way. */
+/** The imports without those that the preemption pass added. */
 function importsOf(module: WebAssembly.Module, turns: Turns | null): WebAssembly.ModuleImport[] {
   const imports = WebAssembly.Module.imports(module);
   return turns === null ? imports : imports.filter(({ module: from }) => from !== PREEMPTION_MODULE);
 }
 
-async function compile(bytes: Uint8Array): Promise<WebAssembly.Module> {
-  try {
-    return await WebAssembly.compile(bytes);
-  } catch (error) {
-    throw new ModuleError(
-      `the module does not compile: ${(error as Error).message.replace(/^WebAssembly\.compile\(\): /, '')}`,
-    );
-  }
-}
+const compile = (bytes: Uint8Array) => engineCompile(bytes, 'the module');
 
 const rows = new Map<string, Call>(calls.map((row) => [row.name, row]));
 
@@ -129,7 +123,7 @@ function checkImports(
   return unknown;
 }
 
-/** A result that the guest does not look at is fine; anything else would go wrong at the first call. */
+/** Rejects a wrong signature, which would fail at the first call. A guest may ignore a result. */
 function checkSignature(row: Call, type: FunctionType | undefined): void {
   if (!type) return;
   const params = coreParams(row);
@@ -142,7 +136,7 @@ function checkSignature(row: Call, type: FunctionType | undefined): void {
   );
 }
 
-/** `spear:host/cchat@1.0.0`, `cm32p2|wasi:cli/stdout@0.2`: a module of this name is an interface of a component. */
+/** Import module names of a component's interfaces: `spear:host/cchat@1.0.0`, `cm32p2|wasi:cli/stdout@0.2`. */
 const INTERFACE = /^(?:cm32p2\|)?[\w-]+:[\w-]+\/[\w-]+(?:@|$)/;
 
 function unknownError(unknown: readonly UnknownImport[]): ModuleError {
@@ -171,5 +165,34 @@ function checkExports(module: WebAssembly.Module, imports: readonly WebAssembly.
   }
   if (imports.length > 0 && exported.get('memory') !== 'memory') {
     throw new ModuleError('the module does not export its memory as "memory", which hostcalls need');
+  }
+}
+
+/** One-line description of a prepared module for users. */
+export function describePrepared(prepared: Prepared): string {
+  if (prepared.kind === 'component') return describeComponent(prepared);
+  const unknown = prepared.unknownImports.length;
+  return `core module${unknown ? `, ${unknown} unknown imports` : ''}`;
+}
+
+/**
+ * Reads the file of a module. Synchronous, because loading node:fs/promises takes longer than reading most modules. A
+ * failure rejects the promise and is no unhandled rejection, so that callers can start the read early.
+ */
+export function readModule(file: string): Promise<Uint8Array> {
+  const bytes = read(file);
+  bytes.catch(() => {});
+  return bytes;
+}
+
+async function read(file: string): Promise<Uint8Array> {
+  try {
+    return readFileSync(file);
+  } catch (error) {
+    const code = errorCode(error);
+    const isFolder = code === 'EISDIR' || statSync(file, { throwIfNoEntry: false })?.isDirectory();
+    throw new ModuleError(
+      isFolder ? 'is a directory' : code === 'ENOENT' ? 'no such file' : `cannot read the file (${code})`,
+    );
   }
 }

@@ -4,8 +4,8 @@ import { checkTaskRecord, type TaskRecordDocument } from '../../config/task-docu
 import { ModuleError } from '../../runtime/abi/guest-module.ts';
 import { compileLimits, type LimitName } from '../../runtime/port/limits.ts';
 import { DEFAULT_NAMESPACE } from '../../runtime/port/policy-layers.ts';
+import { usesRelaxedSimd } from '../../runtime/wasm/instructions.ts';
 import { prepare } from '../../runtime/wasm/prepare.ts';
-import { usesRelaxedSimd } from '../../runtime/wasm/relaxed-simd.ts';
 import { DEFAULT_CONCURRENCY, DEFAULT_MAX_ATTEMPTS, DEFAULT_POOL, type TaskContent } from '../records/task.ts';
 import { TaskError } from './task-book.ts';
 

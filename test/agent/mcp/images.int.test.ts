@@ -1,8 +1,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { ImagePlacement } from '../../../src/agent/chat/backend.ts';
 import { OpenAiBackend } from '../../../src/agent/chat/backends/openai.ts';
-import { ChatHistory, resultMessages } from '../../../src/agent/chat/history.ts';
-import { MAX_RESULT_IMAGES, takeImages } from '../../../src/agent/chat/result-images.ts';
+import { ChatHistory, MAX_RESULT_IMAGES, resultMessages, takeImages } from '../../../src/agent/chat/history.ts';
 import { AUTO_TOOL_CALL, runSend, type SendPorts } from '../../../src/agent/chat/tool-loop.ts';
 import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
 import type { JsonObject, JsonValue } from '../../../src/base/json.ts';

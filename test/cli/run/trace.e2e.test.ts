@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { traceModel } from '../../../src/agent/chat/model-trace.ts';
+import { traceModel } from '../../../src/agent/chat/observed-backend.ts';
 import { openTrace } from '../../../src/cli/run/trace.ts';
 import { fixture, scratch, spearRun } from '../../e2e/spear-run.ts';
 import { scripted } from '../../support/chat-host.ts';

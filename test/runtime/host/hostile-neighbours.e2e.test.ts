@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { expect, it } from 'vitest';
-import { scriptedBackend } from '../../../src/agent/chat/backends/program-backends.ts';
+import { scriptedBackend } from '../../../src/agent/chat/backends/open-backend.ts';
 import { GuestThreads, runGuest } from '../../../src/index.ts';
 import { guestModule } from '../../torture/guests/guest-module.ts';
 import { HonestGuest } from '../../torture/guests/honest.ts';

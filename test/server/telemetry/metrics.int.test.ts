@@ -6,7 +6,7 @@ import {
 } from '@opentelemetry/sdk-metrics';
 import { afterEach, describe, expect, it } from 'vitest';
 import { BackendError, type ChatBackend } from '../../../src/agent/chat/backend.ts';
-import { meteredBackend } from '../../../src/agent/chat/metered-backend.ts';
+import { meteredBackend } from '../../../src/agent/chat/observed-backend.ts';
 import { createMetrics, McpToolbox } from '../../../src/index.ts';
 import { calls } from '../../../src/runtime/abi/calls.ts';
 import { type AuditEvent, noAudit } from '../../../src/server/audit/event.ts';

@@ -1,11 +1,8 @@
 import { ModuleError } from '../../../src/runtime/abi/guest-module.ts';
 import { compileLimits } from '../../../src/runtime/port/limits.ts';
-import { asyncImports } from '../../../src/runtime/wasm/component/async-imports.ts';
-import { readComponent } from '../../../src/runtime/wasm/component/component-binary.ts';
-import { withoutCustomSections } from '../../../src/runtime/wasm/component/custom-sections.ts';
-import { entryOf } from '../../../src/runtime/wasm/component/entry.ts';
+import { readComponent, withoutCustomSections } from '../../../src/runtime/wasm/component/component-binary.ts';
 import { chooseLane } from '../../../src/runtime/wasm/component/fast-lane-proof.ts';
-import { checkImports } from '../../../src/runtime/wasm/component/import-check.ts';
+import { asyncImports, checkImports, entryOf } from '../../../src/runtime/wasm/component/import-check.ts';
 import { linkComponent } from '../../../src/runtime/wasm/component/link-component.ts';
 import type { TranspileRequest } from '../../../src/runtime/wasm/component/transpile.ts';
 import { prepare } from '../../../src/runtime/wasm/prepare.ts';

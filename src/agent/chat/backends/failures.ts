@@ -1,8 +1,9 @@
 import { isJsonObject, type JsonValue, parseJson } from '../../../base/json.ts';
+import { type Backoff, backoffMs, type RandomSource } from '../../../base/timing.ts';
 import { knownSecrets, type Redact } from '../../../server/secrets/redactor.ts';
 import { BackendError, type BackendErrorDetails } from '../backend.ts';
 
-/** How much of a provider's own message reaches the guest, in bytes of UTF-8. */
+/** Maximum bytes of a provider's message that reach the guest. */
 export const MAX_PROVIDER_MESSAGE_BYTES = 2048;
 const MAX_SNIPPET_BYTES = 200;
 
@@ -17,7 +18,7 @@ const CODE_OF_STATUS = new Map([
   [429, 'rate_limited'],
 ]);
 
-/** Words every failure of one backend, so that all of them name it and none of them holds its key. */
+/** Creates the errors of one backend; all name it, none contains its key. */
 export class BackendFailures {
   readonly #name: string;
   readonly #redact: Redact;
@@ -27,7 +28,7 @@ export class BackendFailures {
     this.#redact = redact;
   }
 
-  /** The provider answered, and not with a completion. `retryAfterMs`: how long it asked to be left alone. */
+  /** The provider returned an error status. `retryAfterMs`: its Retry-After. */
   refused(status: number, providerMessage: string, retryAfterMs?: number): BackendError {
     const said = this.#clean(providerMessage, MAX_PROVIDER_MESSAGE_BYTES);
     const code = CODE_OF_STATUS.get(status) ?? 'provider_error';
@@ -37,7 +38,7 @@ export class BackendFailures {
     return this.#error(code, text, { retryable, status, retryAfterMs });
   }
 
-  /** An `error` object where a completion was expected, in a body or in a stream. */
+  /** The provider sent an `error` object instead of a completion. */
   errorObject(error: JsonValue): BackendError {
     const status = isJsonObject(error) ? numericStatus(error.status ?? error.code) : undefined;
     const message = errorMessage({ error }) ?? '';
@@ -89,18 +90,18 @@ export class BackendFailures {
     return this.#error('backend_misconfigured', `cannot be used: ${problem}`, { retryable: false });
   }
 
-  // No `cause`: what libraries put into their errors is theirs, and a log would print it.
+  // No `cause`: errors of libraries may contain secrets, and a log would print them.
   #error(code: string, text: string, details: BackendErrorDetails): BackendError {
     return new BackendError(code, this.#redact(`backend "${this.#name}" ${text}`), details);
   }
 
-  // Redacting comes before cutting: half a key is not found any more.
+  // Redact before cutting: a truncated key would not be found.
   #clean(text: string, maxBytes: number): string {
     return cutUtf8(this.#redact(text.trim()), maxBytes);
   }
 }
 
-/** The message inside the error bodies that OpenAI-compatible providers send, else the text itself. */
+/** Message in an OpenAI-compatible error body, else the text itself. */
 export function providerMessage(text: string): string {
   const body = parseJson(text);
   return errorMessage(Array.isArray(body) ? body[0] : body) ?? text;
@@ -123,4 +124,61 @@ function cutUtf8(text: string, maxBytes: number): string {
   if (bytes.length <= maxBytes) return text;
   // In streaming mode the decoder keeps an unfinished character to itself, so the cut never splits one.
   return `${new TextDecoder().decode(bytes.subarray(0, maxBytes), { stream: true })}…`;
+}
+
+export const backoff: Backoff = { firstMs: 500, maxMs: 8_000 };
+/** Maximum delay that a Retry-After header can cause. */
+export const MAX_RETRY_AFTER_MS = 60_000;
+
+const RETRIED_STATUSES = new Set([429, 502, 503, 504]);
+
+const TRANSIENT_CONNECTION_ERRORS = new Set([
+  'EAI_AGAIN',
+  'ECONNABORTED',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EHOSTUNREACH',
+  'EMFILE',
+  'ENETDOWN',
+  'ENETUNREACH',
+  'ENFILE',
+  'ENOMEM',
+  'ENOTFOUND',
+  'EPIPE',
+  'ETIMEDOUT',
+  'UND_ERR_CONNECT_TIMEOUT',
+  'UND_ERR_PRX_CONN',
+  'UND_ERR_SOCKET',
+]);
+
+/** Clock and random source, injected for tests. */
+export interface RetryTiming extends RandomSource {
+  now(): number;
+  /** Rejects as soon as the signal is aborted. */
+  sleep(ms: number, signal: AbortSignal): Promise<void>;
+}
+
+export function isRetriedStatus(status: number): boolean {
+  return RETRIED_STATUSES.has(status);
+}
+
+/** Whether a connection error may be transient. Rejected certificates and proxy refusals are permanent. */
+export function isTransientConnectionError(code: string | undefined): boolean {
+  return code !== undefined && TRANSIENT_CONNECTION_ERRORS.has(code);
+}
+
+/**
+ * Delay before attempt number `attempt + 1`: the provider's Retry-After up to MAX_RETRY_AFTER_MS, and at least the
+ * backoff.
+ */
+export function retryDelayMs(attempt: number, retryAfterMs: number | undefined, random: RandomSource): number {
+  return Math.max(backoffMs(backoff, attempt + 1, random), Math.min(retryAfterMs ?? 0, MAX_RETRY_AFTER_MS));
+}
+
+/** Parses Retry-After, seconds or an HTTP date; undefined: invalid. */
+export function parseRetryAfter(header: string | undefined, now: number): number | undefined {
+  const text = header?.trim();
+  if (!text) return undefined;
+  const wait = /^\d+(\.\d+)?$/.test(text) ? Number(text) * 1000 : Date.parse(text) - now;
+  return Number.isFinite(wait) ? Math.max(Math.round(wait), 0) : undefined;
 }

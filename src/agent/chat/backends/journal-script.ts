@@ -6,10 +6,10 @@ import type {
   TimedRecord,
 } from '../../../runtime/durable/journal.ts';
 import { callsOf, type ModelCall, messageOf } from '../../../server/timeline/record-fields.ts';
-import { messageText } from './message-text.ts';
+import { messageText } from '../backend.ts';
 import type { Script, ScriptMatchers, ScriptReply, ScriptTurn } from './script-schema.ts';
 
-/** A request of a run, and the answer to it; null: none came. */
+/** Model request of a run and its answer; null: no answer. */
 export interface RecordedTurn {
   readonly asked: ModelRequestRecord;
   readonly answered: ModelResponseRecord | null;
@@ -27,7 +27,7 @@ const statusOfCode = new Map([
   ['rate_limited', 429],
 ]);
 
-/** The answers of a recorded run as a script, in the order they were asked for; requests without an answer are left out. */
+/** Converts the answers of a recorded run to a script, in the order of the requests. Requests without answer are omitted. */
 export function scriptOf(records: readonly TimedRecord[]): Script {
   const turns = turnsOf(records);
   const model = turns.map(({ asked }) => asked.model).find((name) => typeof name === 'string' && name !== '');
@@ -37,7 +37,7 @@ export function scriptOf(records: readonly TimedRecord[]): Script {
   return typeof model === 'string' ? { model, turns: played } : { turns: played };
 }
 
-/** A request that was made again by a later attempt is one, where it was made first. */
+/** A request that a later attempt repeated counts once, at its first position. */
 export function turnsOf(records: readonly TimedRecord[]): RecordedTurn[] {
   const turns = new Map<string, RecordedTurn>();
   for (const record of records) {
@@ -59,14 +59,14 @@ function scriptTurn(
   return when === null ? answer : { when, ...answer };
 }
 
-/** Not what was said: another time a tool gives another result, and the turn is still the same. */
+/** Matchers without message contents, because tool results differ between runs. */
 function matchers(last: LastMessage | undefined, before: readonly ModelCall[]): ScriptMatchers | null {
   const id = last?.tool_call_id ?? (last === undefined ? before.at(-1)?.id : undefined);
   if (id !== undefined && id !== '') return { role: 'tool', tool_call_id: id };
   return last !== undefined && roles.has(last.role) ? { role: last.role as 'user' } : null;
 }
 
-/** What the model wanted in the turn before, of the same send. */
+/** Tool calls of the previous turn of the same send. */
 function callsBefore(turns: readonly RecordedTurn[], { call, n }: ModelRequestRecord): ModelCall[] {
   const before = turns.find(({ asked }) => asked.call === call && asked.n === n - 1);
   return callsOf(messageOf(before?.answered?.body));
@@ -104,7 +104,7 @@ function usageOf({ usage }: JsonObject): ScriptReply['usage'] | null {
   };
 }
 
-/** A script fails by the status of an answer; a failure of another kind becomes the one that is nearest to it. */
+/** Nearest HTTP status for a failure; a script expresses failures as a status. */
 function errorOf({
   code,
   message,

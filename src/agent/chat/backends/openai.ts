@@ -8,26 +8,24 @@ import { knownSecrets } from '../../../server/secrets/redactor.ts';
 import {
   type AnswerDeltas,
   type AskedBy,
+  answerOf,
   BackendError,
   type ChatBackend,
   type ChatRequest,
   type ImagePlacement,
 } from '../backend.ts';
-import { CleanDeltas } from './clean-deltas.ts';
-import { openDispatcher } from './dispatcher.ts';
-import { Ending } from './ending.ts';
-import { BackendFailures, providerMessage } from './failures.ts';
-import { answerOf } from './message-text.ts';
-import { type Answer, post, type ReadBody } from './post.ts';
-import { answerReader, ErrorTextReader } from './read-answer.ts';
-import { requestBody } from './request-body.ts';
 import {
+  BackendFailures,
   isRetriedStatus,
   isTransientConnectionError,
   parseRetryAfter,
+  providerMessage,
   type RetryTiming,
   retryDelayMs,
-} from './retry.ts';
+} from './failures.ts';
+import { type Answer, Ending, openDispatcher, post, type ReadBody } from './post.ts';
+import { answerReader, CleanDeltas, ErrorTextReader } from './read-answer.ts';
+import { requestBody } from './request-body.ts';
 
 const realTiming: RetryTiming = {
   now: () => Date.now(),
@@ -39,7 +37,7 @@ export interface OpenAiBackendDeps {
   proxy: CompiledProxy;
   /** @default the real clock */
   timing?: RetryTiming | undefined;
-  /** @default nobody is told */
+  /** @default none */
   waiting?: Waiting | undefined;
 }
 
@@ -58,7 +56,12 @@ interface AskedRequest {
 
 type Outcome = { answer: JsonObject } | { failure: BackendError; mayRetry: boolean };
 
-/** Any provider with an OpenAI-compatible `/chat/completions`. */
+/**
+ * Backend for providers with an OpenAI-compatible `/chat/completions`.
+ *
+ * Each request has one deadline that includes its retries. Retries stop once a 2xx response has started. Errors and
+ * answers are redacted, because a gateway may echo the key. Requests run concurrently over one keep-alive pool.
+ */
 export class OpenAiBackend implements ChatBackend {
   readonly name: string;
   readonly model: string | undefined;
@@ -105,7 +108,7 @@ export class OpenAiBackend implements ChatBackend {
       const asked = { body: requestBody(sent), what: answerOf(this.name, request.model), deltas, traceparent };
       return await this.#tryUntil(this.#timing.now() + leftMs, asked, running);
     } catch (error) {
-      // Whatever an ended request fails with, the reason of its end is what happened.
+      // The reason of an aborted request takes precedence over the error that the abort caused.
       running.throwIfOver();
       throw error;
     } finally {
@@ -115,7 +118,7 @@ export class OpenAiBackend implements ChatBackend {
     }
   }
 
-  /** Ends what is running and closes every connection. */
+  /** Aborts the requests in flight and closes all connections. */
   close(): Promise<void> {
     this.#closing ??= this.#end();
     return this.#closing;
@@ -139,14 +142,14 @@ export class OpenAiBackend implements ChatBackend {
       if (!outcome.mayRetry || attempt >= this.#config.maxRetries) throw outcome.failure;
       const { retryAfterMs } = outcome.failure;
       const wait = retryDelayMs(attempt, retryAfterMs, this.#timing);
-      // The provider's own words say more than a timeout that is certain to come.
+      // The provider's error is more useful than the timeout that would follow.
       if (this.#timing.now() + Math.max(wait, retryAfterMs ?? 0) >= deadline) throw outcome.failure;
       const another = { what: `a retry: ${outcome.failure.message}`, atMostMs: wait };
       await whileWaiting(this.#waiting, another, this.#timing.sleep(wait, running.signal));
     }
   }
 
-  /** One request. Once a 2xx has arrived there is no way back to a retry: the answer is being used. */
+  /** One attempt. After a 2xx response no retry is possible, because deltas were emitted. */
   async #try(
     body: string,
     running: Ending,
@@ -191,7 +194,7 @@ export class OpenAiBackend implements ChatBackend {
   }
 }
 
-/** What waits for an answer is over when it begins to come, or when it is there. */
+/** The wait for an answer ends with its first delta, or with the whole answer. */
 function once(over: () => void): () => void {
   let left: (() => void) | null = over;
   return () => {

@@ -1,18 +1,18 @@
-import type { Dispatcher } from 'undici';
-import type { Ending } from './ending.ts';
+import { type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
+import type { CompiledProxy } from '../../../config/host/host-config.ts';
 
-/** What may follow a finished answer without costing the connection. */
+/** Limits of trailing data after a finished answer; the connection stays open below them. */
 const MAX_TRAILING_BYTES = 4096;
 const MAX_TRAILING_MS = 1000;
 
-/** Takes the body of an answer as it comes. What any of these throws fails the exchange, and ends the connection. */
+/** Consumer of a response body. An exception of a method fails the exchange and closes the connection. */
 export interface BodyReader<Body> {
-  /** Anything but undefined is the whole of it; what may still come is let pass. */
+  /** Returns the result when the body is complete, else undefined. Trailing data is discarded. */
   take(portion: Uint8Array): Body | undefined;
   end(): Body;
-  /** Null: it takes more. Else nothing is read from the connection until this resolves. */
+  /** Backpressure: null if there is room, else the connection is paused until the promise resolves. */
   room?(): Promise<void> | null;
-  /** The connection broke before the end. */
+  /** The connection closed before the end of the body. */
   broken(error: unknown): Body;
 }
 
@@ -27,9 +27,9 @@ export interface Answer<Body> {
 export type ReadBody<Body> = (status: number, headers: Headers) => BodyReader<Body>;
 
 /**
- * One POST, straight from the connection to the reader: undici's own `request` puts a stream between them, which costs
- * more than the rest of a turn. Rejects with what kept an answer from beginning, with what the reader threw, or with the
- * reason of its end, and then at once, whatever the connection is doing.
+ * One POST with undici's `dispatch`: `request` would add a stream between the connection and the reader, which costs more
+ * than the rest of a turn. Rejects with the connection error, the error of the reader, or immediately with the reason of
+ * an abort.
  */
 export function post<Body>(
   dispatcher: Dispatcher,
@@ -70,7 +70,7 @@ class Exchange<Body> implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    // It waited for a connection, and nobody waits for it any more.
+    // Aborted while the request waited for a connection.
     if (this.#settled) this.#disconnect();
   }
 
@@ -139,4 +139,63 @@ class Exchange<Body> implements Dispatcher.DispatchHandler {
     clearTimeout(this.#trailingTimer);
     this.#controller?.abort(new Error('the response was discarded'));
   }
+}
+
+/**
+ * One-shot abort with a reason. Lighter than an AbortController, whose events cost more than the rest of the deadline
+ * handling of a request.
+ */
+export class Ending {
+  #over: { readonly reason: unknown } | null = null;
+  #controller: AbortController | null = null;
+  /** Called on abort; at most one listener at a time. */
+  onEnd: ((reason: unknown) => void) | null = null;
+
+  end(reason: unknown): void {
+    if (this.#over !== null) return;
+    this.#over = { reason };
+    this.onEnd?.(reason);
+    this.#controller?.abort(reason);
+  }
+
+  throwIfOver(): void {
+    if (this.#over !== null) throw this.#over.reason;
+  }
+
+  /** For APIs that need an AbortSignal; created on first use. */
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.#over !== null) this.#controller.abort(this.#over.reason);
+    return this.#controller.signal;
+  }
+}
+
+/** Maximum connections per backend; further requests wait within their deadlines. */
+export const MAX_CONNECTIONS = 128;
+/** Long enough for tool calls between two model requests. */
+const KEEP_ALIVE_MS = 30_000;
+
+/** Keep-alive connection pool of one backend, direct or through the proxy for its URL. */
+export function openDispatcher(url: URL, proxy: CompiledProxy, connectTimeoutMs: number): Dispatcher {
+  const pool = {
+    // With HTTP/2 all requests would share one connection, and one reset would fail all of them.
+    allowH2: false,
+    bodyTimeout: 0,
+    connections: MAX_CONNECTIONS,
+    connectTimeout: connectTimeoutMs,
+    // The request has its own deadline, which may exceed undici's default of five minutes.
+    headersTimeout: 0,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+  };
+  const address = (url.protocol === 'https:' ? proxy.https : proxy.http)?.reveal();
+  if (address === undefined) return new Pool(url.origin, pool);
+  return new EnvHttpProxyAgent({
+    ...pool,
+    // All three are set, because undici reads missing ones from the environment.
+    httpProxy: address,
+    httpsProxy: address,
+    noProxy: proxy.noProxy,
+    // The proxy agents build some of their pools without these options.
+    factory: (origin: string | URL, options: object) => new Pool(origin, { ...pool, ...options }),
+  });
 }

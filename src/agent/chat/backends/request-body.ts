@@ -4,19 +4,19 @@ import type { ChatRequest } from '../backend.ts';
 interface WrittenList {
   count: number;
   last: JsonValue | undefined;
-  /** The items, with commas between them. */
+  /** JSON of the items, separated by commas. */
   text: string;
 }
 
 /**
- * What was written of a list. A conversation only grows, and each of its requests has all of it: what was sent before is
- * sent as the text that it was, and only what is new becomes text.
+ * JSON text of lists that were serialized before. A conversation only grows and every request contains all of it, so
+ * only new items are serialized.
  */
 const written = new WeakMap<readonly JsonValue[], WrittenList>();
 
-/** A request as JSON. Neither its messages nor its tools change once they were sent; both lists may grow. */
+/** Serializes a request. Precondition: sent messages and tools do not change; both lists may grow. */
 export function requestBody(request: ChatRequest): string {
-  // Put together, not joined: what has all messages is copied once, when it is sent.
+  // Concatenation builds a rope: the text of all messages is copied once, when it is sent.
   let text = '';
   for (const [key, value] of Object.entries(askingForUsage(request))) {
     const grows = (key === 'messages' || key === 'tools') && Array.isArray(value);
@@ -25,7 +25,7 @@ export function requestBody(request: ChatRequest): string {
   return text === '' ? '{}' : `${text}}`;
 }
 
-/** A stream is asked to tell its token usage, as an answer in one piece does, unless the guest decided about that. */
+/** Requests token usage for a stream, unless the guest set that option. */
 function askingForUsage(request: ChatRequest): ChatRequest {
   if (request.stream !== true) return request;
   const given = request.stream_options;
@@ -42,7 +42,7 @@ function listText(items: readonly JsonValue[]): string {
   return `[${list.text}]`;
 }
 
-/** The definition of a tool is the same object in every send, among whichever others it stands. */
+/** JSON text by tool definition, which is the same object in every send. */
 const definitions = new WeakMap<JsonObject, string>();
 
 function itemText(item: JsonValue): string {
@@ -54,7 +54,7 @@ function itemText(item: JsonValue): string {
 
 function writtenOf(items: readonly JsonValue[]): WrittenList {
   const known = written.get(items);
-  // Nobody takes anything out of a list; if somebody did, it would be another one.
+  // A list that lost items counts as another list.
   if (known !== undefined && known.count <= items.length && items[known.count - 1] === known.last) return known;
   const list: WrittenList = { count: 0, last: undefined, text: '' };
   written.set(items, list);

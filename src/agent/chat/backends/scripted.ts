@@ -7,15 +7,22 @@ import { ignoreWaits, type Waiting, whileWaiting } from '../../../base/listeners
 import { cutText } from '../../../base/text.ts';
 import type { ReadTextFile } from '../../../config/config-file.ts';
 import type { ModelRequestRecord, ModelResponseRecord, TimedRecord } from '../../../runtime/durable/journal.ts';
-import { type AnswerDeltas, type AskedBy, BackendError, type ChatBackend, type ChatRequest } from '../backend.ts';
+import {
+  type AnswerDeltas,
+  type AskedBy,
+  answerOf,
+  BackendError,
+  type ChatBackend,
+  type ChatRequest,
+  messageText,
+} from '../backend.ts';
 import { BackendFailures } from './failures.ts';
 import { turnsOf } from './journal-script.ts';
-import { answerOf, messageText } from './message-text.ts';
 import type { Script, ScriptMatchers, ScriptReply, ScriptTurn } from './script-schema.ts';
 
 const MAX_SHOWN_CHARACTERS = 200;
 const MAX_TURNS_SHOWN = 10;
-/** Journals have so much of a message: a longer one cannot be compared. */
+/** Length to which journals cut messages; longer messages cannot be compared. */
 const MAX_RECORDED_CHARACTERS = 4_096;
 
 /** Reads and checks a script. */
@@ -28,7 +35,7 @@ export async function openScriptedBackend(
   return playScript(name, file, parseScript(file, readFile), waiting);
 }
 
-/** Checks a script that was read already; `file` is what messages call it. */
+/** Checks a parsed script; `file` names it in messages. */
 export async function playScript(
   name: string,
   file: string,
@@ -41,7 +48,7 @@ export async function playScript(
   return new ScriptedBackend(name, basename(file), checked.document, waiting);
 }
 
-/** Plays the turns of a file: the first unused one whose matchers hold answers. */
+/** Backend that plays a script. The first unused turn with matching conditions answers. */
 class ScriptedBackend implements ChatBackend {
   readonly name: string;
   readonly model: string;
@@ -76,9 +83,9 @@ class ScriptedBackend implements ChatBackend {
   }
 
   /**
-   * Marks the turns as used that answered the run before it was interrupted. A journal does not name them: each answer
-   * belongs to the first unused turn with the same answer whose matchers hold, as far as the journal has what they
-   * compare. In a process that gave the answers itself they are marked already.
+   * Marks the turns as used that answered the run before its interruption. The journal does not name them: each answer
+   * belongs to the first unused turn with the same answer whose conditions match the recorded part of the request. In
+   * the process that gave the answers the turns are marked already.
    */
   continueAfter(records: readonly TimedRecord[]): void {
     if (this.#answers > 0) return;
@@ -131,7 +138,7 @@ class ScriptedBackend implements ChatBackend {
   }
 }
 
-/** A word at a time, with what separates it from the next: the same deltas on every run. */
+/** Splits a text into words with their separators: the same deltas on every run. */
 async function tellWords(text: string, deltas: AnswerDeltas, signal: AbortSignal): Promise<void> {
   for (const [word] of text.matchAll(/^\s+|\S+\s*/g)) {
     const room = deltas.room();
@@ -171,7 +178,7 @@ function holds(when: ScriptMatchers | undefined, request: ChatRequest): boolean 
   return when.tools === undefined || when.tools.every((tool) => offered.includes(tool));
 }
 
-/** Whether the matchers can have held for a recorded request. */
+/** Whether the conditions may have matched a recorded request. */
 function mayHold(when: ScriptMatchers | undefined, { last, messages }: ModelRequestRecord): boolean {
   if (when === undefined) return true;
   const { role, tool_call_id: id, text } = last ?? {};

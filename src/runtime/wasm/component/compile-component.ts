@@ -1,10 +1,7 @@
-import { asyncImports } from './async-imports.ts';
-import { readComponent } from './component-binary.ts';
+import { readComponent, withoutCustomSections } from './component-binary.ts';
 import type { CompiledComponent } from './component-stages.ts';
-import { withoutCustomSections } from './custom-sections.ts';
-import { entryOf } from './entry.ts';
 import { chooseLane } from './fast-lane-proof.ts';
-import { checkImports } from './import-check.ts';
+import { asyncImports, checkImports, entryOf } from './import-check.ts';
 import { linkComponent } from './link-component.ts';
 import { transpile } from './transpile.ts';
 

@@ -1,8 +1,7 @@
 import { ModuleError } from '../../abi/guest-module.ts';
 import { importTypes } from '../import-types.ts';
 import { binaryKind, REF_WITH_HEAP_TYPE } from '../wasm-binary.ts';
-import { MAX_TYPE_SECTION_BYTES } from './component-limits.ts';
-import type { ComponentReader } from './component-reader.ts';
+import { type ComponentReader, MAX_TYPE_SECTION_BYTES } from './component-reader.ts';
 import {
   type CoreExtern,
   type CoreKind,
@@ -10,7 +9,7 @@ import {
   coreKinds,
   readCoreExternType,
   readCoreLimits,
-} from './core-type-binary.ts';
+} from './type-binary.ts';
 
 export interface CoreImport extends CoreExtern {
   readonly module: string;

@@ -1,5 +1,6 @@
 import { didYouMean } from '../../../base/validation.ts';
 import { wasiFunctionTypes } from '../../../generated/wasi-types.ts';
+import { type Call, calls } from '../../abi/calls.ts';
 import { ModuleError } from '../../abi/guest-module.ts';
 import {
   type WitFunction,
@@ -11,6 +12,7 @@ import {
 } from '../../abi/wit.ts';
 import { servesFunction } from '../../guest/component/wasi/preview2.ts';
 import { servedWasi } from '../../guest/component/wasi/served.ts';
+import type { Item } from './link-component.ts';
 import { type DeclaredItem, type DeclaredItems, typeText } from './type-scope.ts';
 
 /** As many as a person reads. */
@@ -152,3 +154,75 @@ function functionText({ params, value, fallible }: WitFunction): string {
 
 /** Types that everybody knows by a name, by that name. */
 const named = (text: string) => text.replaceAll(errnoText, 'errno').replaceAll(readyText, 'ready');
+
+const modes = new Map(calls.map((row: Call) => [row.name, row.mode]));
+
+const HOST = `${witPackage.namespace}:${witPackage.name}/`;
+
+/** The functions of WASI that may wait. Output is written at once, so its blocking forms do not. */
+const waitingInWasi: readonly (readonly [interfaceName: string, functions: readonly string[]])[] = [
+  ['wasi:io/poll', ['poll', '[method]pollable.block']],
+  [
+    'wasi:io/streams',
+    [
+      '[method]input-stream.blocking-read',
+      '[method]input-stream.blocking-skip',
+      '[method]output-stream.blocking-splice',
+    ],
+  ],
+];
+
+/** What a component waits in while it is suspended, by the interface without its version: one list for both sides. */
+const waitingFunctions: ReadonlyMap<string, ReadonlySet<string>> = waiting();
+
+/**
+ * The imports that jco has to make suspending: `spear:host/cchat@1.0.0#cchat-send`, with the versions that the
+ * component asks for.
+ */
+export function asyncImports(imports: readonly string[]): string[] {
+  return imports.flatMap((name) =>
+    [...(waitingFunctions.get(withoutVersion(name)) ?? [])].map((fn) => `${name}#${fn}`),
+  );
+}
+
+const withoutVersion = (name: string) => name.replace(/@.*$/, '');
+
+function waiting(): Map<string, Set<string>> {
+  const found = new Map(waitingInWasi.map(([name, functions]) => [name, new Set(functions)]));
+  for (const { call, interface: own, name } of witFunctions) {
+    if (modes.get(call) !== 'suspending') continue;
+    const key = HOST + own;
+    found.set(key, (found.get(key) ?? new Set()).add(name));
+  }
+  return found;
+}
+
+const OWN_ENTRY = 'run';
+const ENTRY_TYPE = 'func() -> result';
+const WASI_ENTRY = /^wasi:cli\/run@0\.2\.\d+$/;
+
+/** The export that is entered: `wasi:cli/run`, else `run`. */
+export function entryOf(exports: ReadonlyMap<string, Item>): string {
+  for (const [name, item] of exports) {
+    if (!WASI_ENTRY.test(name) || item.sort !== 'instance') continue;
+    const run = item.instance.kind === 'own' ? item.instance.items.get('run') : undefined;
+    checkEntry(`${name}#run`, run);
+    return name;
+  }
+  const own = exports.get(OWN_ENTRY);
+  if (own) {
+    checkEntry(OWN_ENTRY, own);
+    return OWN_ENTRY;
+  }
+  const others = [...exports.keys()].slice(0, 5).join(', ');
+  throw new ModuleError(
+    `the component has no entry point: it exports neither run: ${ENTRY_TYPE} nor wasi:cli/run@0.2 (exports: ${others || 'none'})`,
+  );
+}
+
+function checkEntry(name: string, item: Item | undefined): void {
+  if (item?.sort !== 'func' || item.func.kind !== 'own')
+    throw new ModuleError(`the export ${name} is not a function of the component`);
+  const found = typeText(item.func.type);
+  if (found !== ENTRY_TYPE) throw new ModuleError(`the export ${name} has type ${found}; expected ${ENTRY_TYPE}`);
+}

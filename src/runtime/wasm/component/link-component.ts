@@ -1,14 +1,13 @@
 import { ModuleError } from '../../abi/guest-module.ts';
-import type { Alias, Sort } from './alias-binary.ts';
-import type { CanonOptions } from './canon-binary.ts';
-import type { ComponentBody, Definition, Reference } from './component-binary.ts';
+import type { CanonOptions, ComponentBody, Definition, Reference } from './component-binary.ts';
 import {
   MAX_COMPONENT_INSTANCES,
   MAX_CORE_INSTANCES,
   MAX_IMPORTS,
   MAX_LINKED_DEFINITIONS,
-} from './component-limits.ts';
+} from './component-reader.ts';
 import type { CoreModuleShape } from './core-module-shape.ts';
+import type { Alias, Sort } from './type-binary.ts';
 import { type DeclaredItem, type DeclaredItems, type ScopedType, TypeScope } from './type-scope.ts';
 
 /** A core module that was instantiated; each is one instance at run time. */

@@ -1,6 +1,6 @@
-import { type Alias, readAlias, readExternName } from './alias-binary.ts';
+import { ModuleError } from '../../abi/guest-module.ts';
+import { REF_WITH_HEAP_TYPE } from '../wasm-binary.ts';
 import type { ComponentReader } from './component-reader.ts';
-import { readCoreType } from './core-type-binary.ts';
 
 /** A primitive by its name, or a type by its index in the scope it stands in. */
 export type ValueType = string | number;
@@ -194,4 +194,154 @@ function readTypeBound(reader: ComponentReader): ExternType {
   if (bound === 0x00) return { sort: 'type', equals: reader.u32() };
   if (bound === 0x01) return { sort: 'type', equals: 'resource' };
   throw reader.unknown('type bound', bound);
+}
+
+const FUNCTION = 0x60;
+const MODULE = 0x50;
+
+/** The kinds of what a core module imports and exports, by their number. */
+export const coreKinds = ['core-func', 'table', 'memory', 'global', 'tag'] as const;
+export type CoreKind = (typeof coreKinds)[number];
+
+/** A core type of a component: it is checked and passed over. */
+export function readCoreType(reader: ComponentReader): void {
+  const form = reader.byte();
+  if (form === FUNCTION) {
+    reader.list(() => readCoreValueType(reader));
+    reader.list(() => readCoreValueType(reader));
+  } else if (form === MODULE) {
+    reader.nested(() => reader.list(() => readModuleDeclaration(reader)));
+  } else {
+    throw new ModuleError(
+      'the component has struct or array types (wasm-gc), whose memory cannot be limited; build it without wasm-gc',
+    );
+  }
+}
+
+function readModuleDeclaration(reader: ComponentReader): void {
+  const kind = reader.byte();
+  if (kind === 0x00) {
+    reader.name();
+    reader.name();
+    readCoreExternType(reader);
+  } else if (kind === 0x01) {
+    readCoreType(reader);
+  } else if (kind === 0x02) {
+    reader.exactly(0x10, 'core alias');
+    reader.exactly(0x01, 'core alias');
+    reader.u32();
+    reader.u32();
+  } else if (kind === 0x03) {
+    reader.name();
+    readCoreExternType(reader);
+  } else {
+    throw reader.unknown('declaration', kind);
+  }
+}
+
+export interface CoreExtern {
+  readonly kind: CoreKind;
+  /** Of a function: the index of its type. */
+  readonly type: number;
+}
+
+export function readCoreExternType(reader: ComponentReader): CoreExtern {
+  const number = reader.byte();
+  const kind = coreKinds[number];
+  if (!kind) throw reader.unknown('import kind', number);
+  let type = -1;
+  if (kind === 'core-func') type = reader.u32();
+  else if (kind === 'table') {
+    readCoreValueType(reader);
+    readCoreLimits(reader, 'table');
+  } else if (kind === 'memory') readCoreLimits(reader, 'memory');
+  else if (kind === 'global') {
+    readCoreValueType(reader);
+    reader.byte();
+  } else {
+    reader.exactly(0x00, 'tag');
+    reader.u32();
+  }
+  return { kind, type };
+}
+
+function readCoreValueType(reader: ComponentReader): void {
+  const first = reader.byte();
+  if (first < 0x40 || first > 0x7f) throw reader.unknown('value type', first);
+  if (REF_WITH_HEAP_TYPE.includes(first)) reader.rawNumber();
+}
+
+export interface CoreLimits {
+  readonly min: number;
+  readonly max: number;
+}
+
+const HAS_MAX = 0x01;
+const SHARED = 0x02;
+const SIXTY_FOUR = 0x04;
+
+export function readCoreLimits(reader: ComponentReader, what: string): CoreLimits {
+  const flags = reader.byte();
+  if (flags & SHARED) throw new ModuleError(`the component has a shared ${what}; threads are not supported`);
+  if (flags & SIXTY_FOUR) throw new ModuleError(`the component has a 64-bit ${what}; build it for wasm32`);
+  if (flags > HAS_MAX) throw new ModuleError(`the component has a ${what} with unknown limit flags`);
+  const min = reader.u32();
+  return { min, max: flags & HAS_MAX ? reader.u32() : Number.POSITIVE_INFINITY };
+}
+
+export type CoreSort = 'core-func' | 'table' | 'memory' | 'global' | 'tag' | 'core-type' | 'module' | 'core-instance';
+export type ComponentSort = 'func' | 'value' | 'type' | 'component' | 'instance';
+export type Sort = CoreSort | ComponentSort;
+
+export type Alias =
+  | { readonly from: 'export' | 'core-export'; readonly sort: Sort; readonly instance: number; readonly name: string }
+  | { readonly from: 'outer'; readonly sort: Sort; readonly count: number; readonly index: number };
+
+const coreSorts: Readonly<Record<number, CoreSort>> = {
+  0: 'core-func',
+  1: 'table',
+  2: 'memory',
+  3: 'global',
+  4: 'tag',
+  16: 'core-type',
+  17: 'module',
+  18: 'core-instance',
+};
+const componentSorts: Readonly<Record<number, ComponentSort>> = {
+  1: 'func',
+  2: 'value',
+  3: 'type',
+  4: 'component',
+  5: 'instance',
+};
+
+export function readCoreSort(reader: ComponentReader): CoreSort {
+  const byte = reader.byte();
+  const sort = coreSorts[byte];
+  if (!sort) throw reader.unknown('core sort', byte);
+  return sort;
+}
+
+export function readSort(reader: ComponentReader): Sort {
+  const byte = reader.byte();
+  if (byte === 0) return readCoreSort(reader);
+  const sort = componentSorts[byte];
+  if (!sort) throw reader.unknown('sort', byte);
+  return sort;
+}
+
+export function readAlias(reader: ComponentReader): Alias {
+  const sort = readSort(reader);
+  const target = reader.byte();
+  if (target === 0) return { from: 'export', sort, instance: reader.u32(), name: reader.name() };
+  if (target === 1) return { from: 'core-export', sort, instance: reader.u32(), name: reader.name() };
+  if (target === 2) return { from: 'outer', sort, count: reader.u32(), index: reader.u32() };
+  throw reader.unknown('alias', target);
+}
+
+/** The name of an import or export of a component. */
+export function readExternName(reader: ComponentReader): string {
+  const form = reader.byte();
+  if (form > 1) throw reader.unknown('name form', form);
+  return reader.name();
 }

@@ -1,7 +1,6 @@
 import { ModuleError } from '../../abi/guest-module.ts';
-import type { Alias } from './alias-binary.ts';
-import { MAX_TYPE_PARTS } from './component-limits.ts';
-import type { Declaration, ExternType, TypeDefinition, ValueType } from './type-binary.ts';
+import { MAX_TYPE_PARTS } from './component-reader.ts';
+import type { Alias, Declaration, ExternType, TypeDefinition, ValueType } from './type-binary.ts';
 
 /** A type, and where the indices in it are to be looked up. */
 export interface ScopedType {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { CompletionAssembly } from '../../../../src/agent/chat/backends/completion-assembly.ts';
+import { CompletionAssembly } from '../../../../src/agent/chat/backends/read-answer.ts';
 import type { JsonObject } from '../../../../src/base/json.ts';
 import { deltaChunk } from './provider-server.ts';
 

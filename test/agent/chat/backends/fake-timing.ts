@@ -1,4 +1,4 @@
-import type { RetryTiming } from '../../../../src/agent/chat/backends/retry.ts';
+import type { RetryTiming } from '../../../../src/agent/chat/backends/failures.ts';
 import { aFewTurns } from './provider-server.ts';
 
 export const FAKE_NOW = Date.UTC(2026, 0, 1);

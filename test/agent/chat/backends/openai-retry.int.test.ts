@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { afterEach, expect, it } from 'vitest';
+import type { RetryTiming } from '../../../../src/agent/chat/backends/failures.ts';
 import { OpenAiBackend } from '../../../../src/agent/chat/backends/openai.ts';
-import type { RetryTiming } from '../../../../src/agent/chat/backends/retry.ts';
 import type { Wait } from '../../../../src/base/listeners.ts';
 import type { CompiledOpenAiBackend } from '../../../../src/config/host/host-config.ts';
 import { NO_PROXY } from '../../../../src/config/host/proxy.ts';

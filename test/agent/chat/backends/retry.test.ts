@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { backoff, retryDelayMs } from '../../../../src/agent/chat/backends/retry.ts';
+import { backoff, retryDelayMs } from '../../../../src/agent/chat/backends/failures.ts';
 
 it('the backoff doubles up to its ceiling, half of it random [chat.backend.retry]', () => {
   const shortest = Array.from({ length: 7 }, (_, attempt) => retryDelayMs(attempt, undefined, { random: () => 0 }));

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { SseDecoder } from '../../../../src/agent/chat/backends/sse.ts';
+import { SseDecoder } from '../../../../src/agent/chat/backends/read-answer.ts';
 
 function decode(...portions: (string | Uint8Array)[]): string[] {
   const decoder = new SseDecoder();

@@ -1,5 +1,5 @@
 import { expect, it, vi } from 'vitest';
-import { StubBackend } from '../../../../src/agent/chat/backends/stub.ts';
+import { StubBackend } from '../../../../src/agent/chat/backends/open-backend.ts';
 import { canonicalJson } from '../../../../src/base/json.ts';
 import { chat, never } from './provider-server.ts';
 

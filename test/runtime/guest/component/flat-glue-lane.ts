@@ -4,7 +4,7 @@ import { evaluateGlue, glueInterface, type Instantiate } from '../../../../src/r
 import { hostcalls } from '../../../../src/runtime/guest/hostcalls/all.ts';
 import type { GuestState } from '../../../../src/runtime/guest/hostcalls/guest-state.ts';
 import { newCounters } from '../../../../src/runtime/host/guest-counters.ts';
-import { asyncImports } from '../../../../src/runtime/wasm/component/async-imports.ts';
+import { asyncImports } from '../../../../src/runtime/wasm/component/import-check.ts';
 import { transpile } from '../../../../src/runtime/wasm/component/transpile.ts';
 import { componentOf, flatParams, flatResult, guestModule, hasReturnArea } from '../../../support/guest-text.ts';
 import type { FlatGuest, FlatLane } from './checked-flat-calls.ts';

@@ -1,12 +1,10 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { ModuleError } from '../../../../src/runtime/abi/guest-module.ts';
-import { readComponent } from '../../../../src/runtime/wasm/component/component-binary.ts';
-import { MAX_NESTING } from '../../../../src/runtime/wasm/component/component-limits.ts';
-import { withoutCustomSections } from '../../../../src/runtime/wasm/component/custom-sections.ts';
-import { entryOf } from '../../../../src/runtime/wasm/component/entry.ts';
+import { readComponent, withoutCustomSections } from '../../../../src/runtime/wasm/component/component-binary.ts';
+import { MAX_NESTING } from '../../../../src/runtime/wasm/component/component-reader.ts';
 import { chooseLane } from '../../../../src/runtime/wasm/component/fast-lane-proof.ts';
-import { checkImports } from '../../../../src/runtime/wasm/component/import-check.ts';
+import { checkImports, entryOf } from '../../../../src/runtime/wasm/component/import-check.ts';
 import { linkComponent } from '../../../../src/runtime/wasm/component/link-component.ts';
 import { transpile } from '../../../../src/runtime/wasm/component/transpile.ts';
 import { unsignedLeb } from '../../../../src/runtime/wasm/wasm-binary.ts';

@@ -19,8 +19,12 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { decodeEntry, encodeEntry } from '../../../../src/runtime/wasm/component/cache-entry.ts';
-import { ComponentCache, cacheKey } from '../../../../src/runtime/wasm/component/component-cache.ts';
+import {
+  ComponentCache,
+  cacheKey,
+  decodeEntry,
+  encodeEntry,
+} from '../../../../src/runtime/wasm/component/component-cache.ts';
 import type { CompiledComponent } from '../../../../src/runtime/wasm/component/component-stages.ts';
 
 let folder = '';

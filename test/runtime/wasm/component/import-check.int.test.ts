@@ -5,8 +5,7 @@ import { interfaceName, witPackage } from '../../../../src/runtime/abi/wit.ts';
 import { servesFunction } from '../../../../src/runtime/guest/component/wasi/preview2.ts';
 import { servedWasi } from '../../../../src/runtime/guest/component/wasi/served.ts';
 import { readComponent } from '../../../../src/runtime/wasm/component/component-binary.ts';
-import { entryOf } from '../../../../src/runtime/wasm/component/entry.ts';
-import { checkImports } from '../../../../src/runtime/wasm/component/import-check.ts';
+import { checkImports, entryOf } from '../../../../src/runtime/wasm/component/import-check.ts';
 import { linkComponent } from '../../../../src/runtime/wasm/component/link-component.ts';
 import { dummyComponent, fromText, spearWit } from '../../../support/component-text.ts';
 

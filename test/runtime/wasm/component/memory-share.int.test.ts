@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { compileLimits } from '../../../../src/runtime/port/limits.ts';
 import { readComponent } from '../../../../src/runtime/wasm/component/component-binary.ts';
 import { linkComponent } from '../../../../src/runtime/wasm/component/link-component.ts';
-import { shareLimits } from '../../../../src/runtime/wasm/component/memory-share.ts';
+import { shareLimits } from '../../../../src/runtime/wasm/component/prepare-component.ts';
 import { fromText } from '../../../support/component-text.ts';
 import { runFixture } from '../../../support/run-fixture.ts';
 

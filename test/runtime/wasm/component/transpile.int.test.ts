@@ -1,11 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { ModuleError } from '../../../../src/runtime/abi/guest-module.ts';
-import { readComponent } from '../../../../src/runtime/wasm/component/component-binary.ts';
-import { withoutCustomSections } from '../../../../src/runtime/wasm/component/custom-sections.ts';
-import { refineGlue } from '../../../../src/runtime/wasm/component/refine-glue.ts';
-import { type TranspileRequest, transpile } from '../../../../src/runtime/wasm/component/transpile.ts';
-import { JCO_VERSION } from '../../../../src/runtime/wasm/component/versions.ts';
+import { readComponent, withoutCustomSections } from '../../../../src/runtime/wasm/component/component-binary.ts';
+import { JCO_VERSION } from '../../../../src/runtime/wasm/component/component-cache.ts';
+import { refineGlue, type TranspileRequest, transpile } from '../../../../src/runtime/wasm/component/transpile.ts';
 import { unsignedLeb } from '../../../../src/runtime/wasm/wasm-binary.ts';
 import { buildComponent, dummyComponent, fromText, logging } from '../../../support/component-text.ts';
 import { until } from '../../../support/until.ts';

@@ -1,7 +1,7 @@
 import { compileLimits } from '../../../../src/runtime/port/limits.ts';
 import { PREEMPTION_MODULE, START_EXPORT } from '../../../../src/runtime/port/preemption.ts';
 import { boundMemory } from '../../../../src/runtime/wasm/bound-memory.ts';
-import { withTurns } from '../../../../src/runtime/wasm/preemption/with-turns.ts';
+import { addYieldPoints } from '../../../../src/runtime/wasm/preemption/add-yield-points.ts';
 
 /** What a call came to, and what it left behind. */
 export interface Outcome {
@@ -33,7 +33,7 @@ export async function withEveryLook(
   args: Args = [],
   ticks: Ticks = { count: 0 },
 ): Promise<Outcome> {
-  const turned = withTurns(boundMemory(bytes, limits), true);
+  const turned = addYieldPoints(boundMemory(bytes, limits), true);
   if (turned === null) throw new Error('the module has no code');
   const turns = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });
   Atomics.store(new Int32Array(turns.buffer), 0, 1);

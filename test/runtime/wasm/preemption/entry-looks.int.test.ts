@@ -2,8 +2,8 @@ import { parse } from '@bytecodealliance/jco-transpile/wasm-tools';
 import { describe, expect, it } from 'vitest';
 import { compileLimits } from '../../../../src/runtime/port/limits.ts';
 import { boundMemory } from '../../../../src/runtime/wasm/bound-memory.ts';
-import { entryLooks, type FunctionShape, MAX_UNSEEN } from '../../../../src/runtime/wasm/preemption/entry-looks.ts';
-import { withTurns } from '../../../../src/runtime/wasm/preemption/with-turns.ts';
+import { addYieldPoints } from '../../../../src/runtime/wasm/preemption/add-yield-points.ts';
+import { entryYieldPoints, type FunctionShape, MAX_UNINTERRUPTED } from '../../../../src/runtime/wasm/preemption/yield-code.ts';
 import { readSections, section, WasmReader } from '../../../../src/runtime/wasm/wasm-binary.ts';
 import { type Ticks, withEveryLook } from './both-ways.ts';
 import { dice } from './random-module.ts';
@@ -24,23 +24,23 @@ describe('which functions look at their beginning', () => {
     ['one of a circle', [calling(1), calling(2), calling(0)], [true, false, false]],
     ['one of each of two circles that meet', [calling(1, 2), calling(0), calling(2)], [true, false, true]],
     ['one that calls what nobody knows', [calling(1), { ...calling(), callsOut: true }], [false, true]],
-    ['one that is long', [calling(1), { ...calling(), cost: MAX_UNSEEN + 1 }], [false, true]],
+    ['one that is long', [calling(1), { ...calling(), cost: MAX_UNINTERRUPTED + 1 }], [false, true]],
     ['one that is long together with what it calls', [calling(1, 1), { ...calling(), cost: 500 }], [true, false]],
   ])('%s', (_name, functions, expected) => {
-    expect(entryLooks(functions)).toEqual(expected);
+    expect(entryYieldPoints(functions)).toEqual(expected);
   });
 
   it('at every so many steps of a tree that branches at each', () => {
     const tree = Array.from({ length: 60 }, (_, index) => (index === 59 ? calling() : calling(index + 1, index + 1)));
-    const looks = entryLooks(tree);
+    const looks = entryYieldPoints(tree);
     for (const index of tree.keys()) {
-      expect(looks[index] || unseen(tree, looks, index) <= MAX_UNSEEN, `function ${index}`).toBe(true);
+      expect(looks[index] || unseen(tree, looks, index) <= MAX_UNINTERRUPTED, `function ${index}`).toBe(true);
     }
   });
 
   it('of a chain of a hundred thousand', () => {
     const chain = Array.from({ length: 100_000 }, (_, index) => calling(...(index === 99_999 ? [] : [index + 1])));
-    expect(entryLooks(chain).filter(Boolean).length).toBe(Math.floor((100_000 * 3) / (MAX_UNSEEN + 2)));
+    expect(entryYieldPoints(chain).filter(Boolean).length).toBe(Math.floor((100_000 * 3) / (MAX_UNINTERRUPTED + 2)));
   });
 
   it('so that no call goes on for longer without, however they call each other: 500 random graphs', () => {
@@ -52,10 +52,10 @@ describe('which functions look at their beginning', () => {
         callsOut: roll(10) === 0,
         cost: roll(20) === 0 ? 900 : 1 + roll(200),
       }));
-      const looks = entryLooks(functions);
+      const looks = entryYieldPoints(functions);
       for (const [index, { callsOut }] of functions.entries()) {
         if (callsOut) expect(looks[index]).toBe(true);
-        if (!looks[index]) expect(unseen(functions, looks, index), `seed ${seed}`).toBeLessThanOrEqual(MAX_UNSEEN);
+        if (!looks[index]) expect(unseen(functions, looks, index), `seed ${seed}`).toBeLessThanOrEqual(MAX_UNINTERRUPTED);
       }
     }
   });
@@ -112,7 +112,7 @@ describe('a module looks', () => {
   it('and tells the engine which branches these are', async () => {
     const bytes = await parse(`(module ${see} (func $leaf) (func $twice (local i64 f32) (loop $l (call $twice)
       (loop $m (br_if $m (call $see (i32.const 4) (i32.const 64))))) (call $leaf)) (func (export "run") (call $twice)))`);
-    const turned = withTurns(boundMemory(bytes, compileLimits()), true)?.bytes ?? bytes;
+    const turned = addYieldPoints(boundMemory(bytes, compileLimits()), true)?.bytes ?? bytes;
     const sections = readSections(turned);
     const functions = new WasmReader(sections.find(({ id }) => id === section.code)?.body ?? bytes);
     const bodies = functions.vector(() => functions.slice(functions.unsigned()));

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { ScriptTurn } from '../../../src/agent/chat/backends/script-schema.ts';
-import { traceModel } from '../../../src/agent/chat/model-trace.ts';
+import { traceModel } from '../../../src/agent/chat/observed-backend.ts';
 import type { JsonObject } from '../../../src/base/json.ts';
 import { knownSecrets } from '../../../src/server/secrets/redactor.ts';
 import { scripted } from '../../support/chat-host.ts';

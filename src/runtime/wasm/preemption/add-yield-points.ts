@@ -2,12 +2,20 @@ import { ModuleError } from '../../abi/guest-module.ts';
 import { PREEMPTION_MODULE, preemptionImports, START_EXPORT, type Turns } from '../../port/preemption.ts';
 import { readTypes } from '../import-types.ts';
 import { readSections, type Section, section, unsignedLeb, WasmReader, writeSections } from '../wasm-binary.ts';
-import { branchHints } from './branch-hints.ts';
-import { ByteList, nameBytes } from './byte-list.ts';
-import { readImports } from './imports.ts';
-import { renumberNames } from './name-section.ts';
-import { type Renumber, renumberSection, walkElements, walkExports, walkGlobals, walkTables } from './renumber.ts';
-import { codeWithTurns } from './turn-code.ts';
+import {
+  ByteList,
+  branchHints,
+  nameBytes,
+  type Renumber,
+  readImports,
+  renumberNames,
+  renumberSection,
+  walkElements,
+  walkExports,
+  walkGlobals,
+  walkTables,
+} from './sections.ts';
+import { codeWithYieldPoints } from './yield-code.ts';
 
 const FUNCTION = 0x00;
 const MEMORY = 0x02;
@@ -16,22 +24,24 @@ const HAS_MAX = 0x01;
 /** `() -> ()` */
 const NO_VALUES = [0x60, 0x00, 0x00];
 
-/** The order of sections, which is not that of their numbers. */
+/** Order of sections in a module, which is not the order of their ids. */
 const order: readonly number[] = [1, 2, 3, 4, 5, 13, 6, 7, 8, 9, 12, 10, 11];
 
-export interface TurnedModule extends Turns {
+export interface YieldingModule extends Turns {
   readonly bytes: Uint8Array;
 }
 
 /**
- * A module that gives way: at each loop, and in each chain of calls, it looks whether it is to, and then calls an import.
- * Nothing else of it changes, but that its memory and its start come from outside. `starts`: whether the start section
- * becomes an export; where others instantiate the module, it cannot.
+ * Adds yield points for cooperative preemption to a module: each loop and each chain of calls checks the yield flag and
+ * calls an import if it is set. Also, the module imports its memory, and its start section becomes an export if `starts`
+ * is set (not if another party instantiates the module). Nothing else changes.
  *
- * Precondition: the module was bounded. A module without code of its own is left as it is: null.
- * @throws ModuleError for what is not known here, or is invalid; such a module must not be touched
+ * The output bytes for a given input are part of the keys of compile caches.
+ *
+ * Precondition: bound-memory.ts rewrote the module. Returns null for a module without code.
+ * @throws ModuleError for an invalid module, or one with unknown sections; such a module must run unchanged
  */
-export function withTurns(bytes: Uint8Array, starts: boolean): TurnedModule | null {
+export function addYieldPoints(bytes: Uint8Array, starts: boolean): YieldingModule | null {
   // The pass adds a type, two functions and a memory. An index past the end of the module's own would name one of
   // them: the host's control page, for instance. The engine would then accept the rewritten module.
   if (!WebAssembly.validate(bytes as Uint8Array<ArrayBuffer>)) throw new ModuleError('the module is invalid');
@@ -56,21 +66,21 @@ export function withTurns(bytes: Uint8Array, starts: boolean): TurnedModule | nu
   const numbers = {
     renumber,
     tick,
-    giveWay: tick + 1 + functions,
+    yieldIndex: tick + 1 + functions,
     turns: imports.memories + (memory === null ? 0 : 1),
   };
 
   const start = starts ? sections.get(section.start) : undefined;
-  sections.set(section.type, oneMore(types, NO_VALUES));
+  sections.set(section.type, appended(types, NO_VALUES));
   sections.set(section.import, withImports(imports, memory, type));
-  sections.set(section.function, oneMore(sections.get(section.function), unsignedLeb(type)));
+  sections.set(section.function, appended(sections.get(section.function), unsignedLeb(type)));
   sections.delete(section.memory);
   change(sections, section.table, (body) => renumberSection(body, walkTables, renumber));
   change(sections, section.global, (body) => renumberSection(body, walkGlobals, renumber));
   change(sections, section.export, (body) => renumberSection(body, walkExports, renumber));
   change(sections, section.start, (body) => Uint8Array.from(unsignedLeb(renumber(new WasmReader(body).unsigned()))));
   change(sections, section.element, (body) => renumberSection(body, walkElements, renumber));
-  const turned = codeWithTurns(code, numbers);
+  const turned = codeWithYieldPoints(code, numbers);
   sections.set(section.code, turned.body);
   if (start !== undefined) exportStart(sections, renumber(new WasmReader(start).unsigned()));
 
@@ -78,8 +88,8 @@ export function withTurns(bytes: Uint8Array, starts: boolean): TurnedModule | nu
   const written = order.flatMap((id): Section[] => {
     const body = sections.get(id);
     if (body === undefined) return [];
-    // Before the code, or nobody heeds it.
-    const hints = id === section.code ? [{ id: section.custom, body: branchHints(turned.seldom) }] : [];
+    // Engines ignore branch hints after the code section.
+    const hints = id === section.code ? [{ id: section.custom, body: branchHints(turned.unlikely) }] : [];
     return [...hints, { id, body }];
   });
   if (named !== undefined && named !== null) written.push({ id: section.custom, body: named });
@@ -91,8 +101,8 @@ function change(sections: Map<number, Uint8Array>, id: number, how: (body: Uint8
   if (body !== undefined) sections.set(id, how(body));
 }
 
-/** A list with an entry at its end. */
-function oneMore(list: Uint8Array | undefined, entry: readonly number[]): Uint8Array {
+/** Appends an entry to a list. */
+function appended(list: Uint8Array | undefined, entry: readonly number[]): Uint8Array {
   if (list === undefined) return Uint8Array.from([1, ...entry]);
   const reader = new WasmReader(list);
   const count = reader.unsigned();
@@ -113,7 +123,7 @@ function ownMemory(body: Uint8Array | undefined, imported: number): Turns['memor
   return { initial: reader.unsigned(), maximum: reader.unsigned() };
 }
 
-/** Its own memory comes first, so that it keeps its number. */
+/** Appends the imports of the pass. The module's own memory comes first, so that it keeps its index. */
 function withImports(
   { count, list }: ReturnType<typeof readImports>,
   memory: Turns['memory'],
@@ -134,5 +144,5 @@ function withImports(
 function exportStart(sections: Map<number, Uint8Array>, index: number): void {
   sections.delete(section.start);
   const entry = [...nameBytes(START_EXPORT), FUNCTION, ...unsignedLeb(index)];
-  sections.set(section.export, oneMore(sections.get(section.export), entry));
+  sections.set(section.export, appended(sections.get(section.export), entry));
 }

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { compileLimits } from '../../../../src/runtime/port/limits.ts';
 import { boundMemory } from '../../../../src/runtime/wasm/bound-memory.ts';
 import { readInstruction } from '../../../../src/runtime/wasm/instructions.ts';
-import { withTurns } from '../../../../src/runtime/wasm/preemption/with-turns.ts';
+import { addYieldPoints } from '../../../../src/runtime/wasm/preemption/add-yield-points.ts';
 import { prepare } from '../../../../src/runtime/wasm/prepare.ts';
 import { WasmReader } from '../../../../src/runtime/wasm/wasm-binary.ts';
 import { asItIs, type Ticks, withEveryLook } from './both-ways.ts';
@@ -122,7 +122,7 @@ describe('names', () => {
         '(func $inner_one (unreachable)) (func $outer_one (export "run") (param i32) (result i32) (call $inner_one) (i32.const 1))',
       ),
     );
-    const turned = withTurns(boundMemory(bytes, compileLimits()), true);
+    const turned = addYieldPoints(boundMemory(bytes, compileLimits()), true);
     const names = Buffer.from(
       WebAssembly.Module.customSections(new WebAssembly.Module(turned?.bytes ?? bytes), 'name')[0] ?? new ArrayBuffer(),
     );
@@ -158,7 +158,7 @@ describe('what it does not know it leaves alone', () => {
       const cut = bytes.subarray(0, length);
       if (WebAssembly.validate(cut)) continue;
       try {
-        const turned = withTurns(cut, true);
+        const turned = addYieldPoints(cut, true);
         if (turned !== null) expect(WebAssembly.validate(turned.bytes)).toBe(false);
       } catch (error) {
         expect((error as Error).name).toBe('ModuleError');
