@@ -339,7 +339,7 @@ class Send {
     this.#ports.observer.toolStarted(call);
     const { rc, content } = this.#signal.aborted
       ? aborted
-      : // A guest may hold a callback for as long as it likes; the send ends when it is told to.
+      : // A guest may hold a callback for as long as it likes; the send ends when it is notified to.
         await untilAborted(this.#ports.callGuestTool(tool, call.arguments, cap), this.#signal, () => aborted);
     const why = content === '' ? '' : ` (${content})`;
     call.result = rc === 0 ? content : canonicalJson(toolError('tool_exec_failed', `tool rc: ${rc}${why}`));

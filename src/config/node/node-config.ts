@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import type { z } from 'zod';
-import { DEFAULT_POOL } from '../../server/records/task.ts';
+import { DEFAULT_POOL } from '../../server/records/field-rules.ts';
 import type { SchemaKit } from '../document.ts';
 import { type NodeLimitName, type NodeLimits, nodeLimitSpecs } from '../limits.ts';
 

@@ -20,15 +20,15 @@ const SIXTY_FOUR = 0x04;
 const TABLE_WITH_INIT = 0x40;
 const END = 0x0b;
 
-/** What a memory or a table that starts with `min` may grow to. Throws if it may not even start. */
+/** Maximum of a memory or table with initial size `min`. Throws if `min` exceeds the limit. */
 export interface Bounds {
   readonly maxPages: (min: number) => number;
   readonly maxElements: (min: number) => number;
 }
 
 /**
- * Writes the task's maximum into the memory and the tables of a module. A worker's `resourceLimits` do not bound
- * WebAssembly memory, and nothing else does: without this a guest could take four gigabytes.
+ * Writes the task's maximum into the memory and the tables of a module. A worker's `resourceLimits` do not apply to
+ * WebAssembly memory: without this pass a guest could use four gigabytes.
  */
 export function boundMemory(bytes: Uint8Array, limits: Limits): Uint8Array {
   return writeBounds(bytes, {
@@ -101,7 +101,7 @@ function readRefType(reader: WasmReader, first: number): number[] {
   return REF_WITH_HEAP_TYPE.includes(first) ? [first, ...reader.rawNumber()] : [first];
 }
 
-/** The initial value of a table's entries: `ref.null`, `ref.func` or `global.get`, then `end`. */
+/** Initializer of a table's entries: `ref.null`, `ref.func` or `global.get`, then `end`. */
 function readConstant(reader: WasmReader): number[] {
   const opcode = reader.byte();
   const operand = reader.rawNumber();

@@ -2,7 +2,7 @@ import { NO_FUNCTION_TABLE, WASI_MODULE } from '../abi/guest-module.ts';
 import { PREEMPTION_MODULE } from '../port/preemption.ts';
 import type { Prepared } from './prepare.ts';
 
-/** What a guest imports, in the names of its form: `spear.cchat_send`, or `spear:host/cchat@1.0.0`. */
+/** Names of a guest's imports: `spear.cchat_send`, or `spear:host/cchat@1.0.0`. */
 export function importedNames(prepared: Prepared): string[] {
   if (prepared.kind === 'component') return [...prepared.imports];
   const imports = WebAssembly.Module.imports(prepared.module);
@@ -11,8 +11,8 @@ export function importedNames(prepared: Prepared): string[] {
 }
 
 /**
- * Whether a guest has tools that nobody can run: it registers them, the host finds no table to call them through, and the
- * guest cannot answer calls that are handed back to it either, as a guest without a table may.
+ * Whether a guest registers tools that cannot run: it exports no function table to call them through, and it does not
+ * import the call to answer handed-back tool calls.
  */
 export function toolsOutOfReach(prepared: Prepared): boolean {
   if (prepared.kind === 'component') return false;
@@ -29,24 +29,24 @@ const readsArguments = (name: string) =>
   name === `${WASI_MODULE}.args_sizes_get` ||
   name.startsWith('wasi:cli/environment@');
 
-interface Noticed {
+interface NoticeFacts {
   readonly readsArguments: boolean;
   readonly toolsOutOfReach: boolean;
 }
 
-/** Looked at once for all guests of a module: the engine makes its lists anew each time. */
-const noticed = new WeakMap<Prepared, Noticed>();
+/** Cached per module: the engine creates the lists of imports and exports on every request. */
+const noticeFacts = new WeakMap<Prepared, NoticeFacts>();
 
-function notice(prepared: Prepared): Noticed {
-  const known = noticed.get(prepared) ?? {
+function notice(prepared: Prepared): NoticeFacts {
+  const known = noticeFacts.get(prepared) ?? {
     readsArguments: importedNames(prepared).some(readsArguments),
     toolsOutOfReach: toolsOutOfReach(prepared),
   };
-  noticed.set(prepared, known);
+  noticeFacts.set(prepared, known);
   return known;
 }
 
-/** What whoever runs a guest should know before it starts. `args`: its name first. */
+/** Notices for the user before a guest starts. `args[0]` is the guest's name. */
 export function guestNotices(prepared: Prepared, args: readonly string[]): string[] {
   const given = args.length - 1;
   const found = notice(prepared);

@@ -12,11 +12,11 @@ const RECURSIVE_GROUP = 0x4e;
 const SUBTYPES = [0x4f, 0x50];
 
 /**
- * The types of the imported functions, in the order of the imports and up to the first that is no function. The engine
- * does not tell, and the wrong type would show only when the call is made.
+ * Types of the imported functions, in order, up to the first import that is not a function. The engine does not expose
+ * them, and a wrong type would fail only at the call.
  *
- * Precondition: the module is valid. One with struct or array types is refused: their objects live outside the linear
- * memory, where a loop that allocates can take everything the host has and cannot be ended.
+ * Precondition: the module is valid. Modules with struct or array types are rejected: their objects are outside the linear
+ * memory, so a loop that allocates could exhaust the host's memory and could not be terminated.
  */
 export function importTypes(bytes: Uint8Array): (FunctionType | undefined)[] {
   const sections = readSections(bytes);
@@ -36,7 +36,7 @@ export function importTypes(bytes: Uint8Array): (FunctionType | undefined)[] {
   return found;
 }
 
-/** All of a section of types, those in groups one by one. @throws ModuleError for struct and array types */
+/** Types of a type section, with recursion groups flattened. @throws ModuleError for struct and array types */
 export function readTypes(reader: WasmReader): FunctionType[] {
   return reader
     .vector(() => {

@@ -2,8 +2,8 @@ import { ModuleError } from '../abi/guest-module.ts';
 import { binaryKind, REF_WITH_HEAP_TYPE, readSections, WasmReader } from './wasm-binary.ts';
 
 /*
- * How long each instruction is, and which of its numbers are those of functions. Everything that engines have without a
- * flag; of anything else nobody here knows where the next one begins.
+ * Lengths of instructions, and which of their immediates are function indices. Covers all instructions that engines
+ * support without a flag; an unknown instruction is an error, because its length is unknown.
  */
 
 export const op = {
@@ -21,16 +21,16 @@ export const op = {
   simd: 0xfd,
 } as const;
 
-/** An instruction of a function or of a constant expression, after it was read. */
+/** An instruction of a function or of a constant expression. */
 export interface Instruction {
   readonly opcode: number;
-  /** Of those with a prefix; -1: it has none. */
+  /** Opcode after a prefix; -1: no prefix. */
   readonly sub: number;
-  /** Where its last number begins: that of the function, for those that have one. */
+  /** Offset of the last immediate: the function index, if the instruction has one. */
   readonly numberAt: number;
 }
 
-/** Reads one instruction with all that belongs to it. @throws ModuleError for one that is not known here */
+/** Reads one instruction with its immediates. @throws ModuleError for an unknown instruction */
 export function readInstruction(code: WasmReader): Instruction {
   const opcode = code.byte();
   const prefixed = readPrefixed[opcode];
@@ -176,8 +176,8 @@ function skipNumbers(code: WasmReader, count: number): void {
 }
 
 /*
- * The instructions whose results an engine may choose: the only chance in wasm that does not come through an import. To
- * find them is to walk the code, which is long, so it is done only where their bytes stand somewhere at all.
+ * Relaxed SIMD: instructions with engine-defined results, the only nondeterminism in wasm that does not come through an
+ * import. The code is decoded only if the bytes of such an instruction occur in the module.
  */
 
 const CODE = 10;
@@ -186,7 +186,7 @@ const NESTED_COMPONENT = 4;
 const FIRST_RELAXED = 0x100;
 const LAST_RELAXED = 0x113;
 
-/** Whether a module, or one inside of a component, has instructions of relaxed SIMD. */
+/** Whether a module, or a core module of a component, has relaxed SIMD instructions. */
 export function usesRelaxedSimd(bytes: Uint8Array): boolean {
   if (!mayUse(bytes)) return false;
   if (binaryKind(bytes) === 'core') return readSections(bytes).some(({ id, body }) => id === CODE && isInCode(body));
@@ -195,7 +195,7 @@ export function usesRelaxedSimd(bytes: Uint8Array): boolean {
   );
 }
 
-/** `fd 80 02` to `fd 93 02`: without these bytes there is none; with them there may be. */
+/** Searches for `fd 80 02` to `fd 93 02`. A match may be part of other data. */
 function mayUse(bytes: Uint8Array): boolean {
   for (let at = bytes.indexOf(op.simd); at >= 0; at = bytes.indexOf(op.simd, at + 1)) {
     const [low, high] = [bytes[at + 1] ?? 0, bytes[at + 2]];

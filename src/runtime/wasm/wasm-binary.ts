@@ -36,7 +36,7 @@ export function binaryKind(bytes: Uint8Array): BinaryKind | undefined {
   return startsWith(CORE) ? 'core' : startsWith(COMPONENT) ? 'component' : undefined;
 }
 
-/** Reads the binary format from its start; running past the end is the module's fault. */
+/** Reader of the binary format. @throws ModuleError past the end */
 export class WasmReader {
   readonly #bytes: Uint8Array;
   offset = 0;
@@ -53,7 +53,7 @@ export class WasmReader {
     return this.#bytes.byteLength - this.offset;
   }
 
-  /** The next byte, which stays the next; -1 at the end. */
+  /** The next byte without consuming it; -1 at the end. */
   peek(): number {
     return this.#bytes[this.offset] ?? -1;
   }
@@ -64,7 +64,7 @@ export class WasmReader {
     return byte;
   }
 
-  /** An unsigned LEB128 of at most 64 bits; sizes past 2^53 lose their last bits, which no limit cares about. */
+  /** Reads an unsigned LEB128 of at most 64 bits. Values above 2^53 are rounded; all of them exceed every limit. */
   unsigned(): number {
     let result = 0;
     let factor = 1;
@@ -83,7 +83,7 @@ export class WasmReader {
     return this.#bytes.subarray(this.offset - length, this.offset);
   }
 
-  /** A number as it is written, signed or not: to be copied, not understood. */
+  /** Reads the bytes of a LEB128 without decoding it. */
   rawNumber(): number[] {
     const start = this.offset;
     this.unsigned();

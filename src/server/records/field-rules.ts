@@ -11,6 +11,9 @@ import {
 } from '../secrets/references.ts';
 import { SECRET_REFERENCE_HELP } from '../secrets/secret.ts';
 
+/** Pool of tasks and nodes that name none. Here, because a node's config is read without loading zod. */
+export const DEFAULT_POOL = 'default';
+
 // Checks of single values. Each returns what is wrong without repeating the value, or null. The node repeats the checks of
 // URLs and headers after it resolved references.
 

@@ -11,7 +11,6 @@ import type { RecordIssue, RecordKind, StoreStamps } from './record-kind.ts';
 export const isolations = ['shared', 'thread'] as const;
 export type Isolation = (typeof isolations)[number];
 
-export const DEFAULT_POOL = 'default';
 export const DEFAULT_CONCURRENCY = 50;
 export const DEFAULT_MAX_ATTEMPTS = 3;
 

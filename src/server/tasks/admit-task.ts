@@ -6,7 +6,8 @@ import { compileLimits, type LimitName } from '../../runtime/port/limits.ts';
 import { DEFAULT_NAMESPACE } from '../../runtime/port/policy-layers.ts';
 import { usesRelaxedSimd } from '../../runtime/wasm/instructions.ts';
 import { prepare } from '../../runtime/wasm/prepare.ts';
-import { DEFAULT_CONCURRENCY, DEFAULT_MAX_ATTEMPTS, DEFAULT_POOL, type TaskContent } from '../records/task.ts';
+import { DEFAULT_POOL } from '../records/field-rules.ts';
+import { DEFAULT_CONCURRENCY, DEFAULT_MAX_ATTEMPTS, type TaskContent } from '../records/task.ts';
 import { TaskError } from './task-book.ts';
 
 export interface Admission {

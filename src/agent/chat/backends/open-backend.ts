@@ -42,7 +42,6 @@ export async function openBackend(compiled: CompiledBackend, deps: BackendDeps):
       return openScriptedBackend(compiled.name, compiled.script, deps.readFile ?? readTextFile, deps.waiting);
     }
     case 'stub': {
-
       return new StubBackend({ name: compiled.name, onFirstUse: deps.onStubUsed });
     }
   }

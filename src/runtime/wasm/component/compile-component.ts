@@ -5,7 +5,7 @@ import { asyncImports, checkImports, entryOf } from './import-check.ts';
 import { linkComponent } from './link-component.ts';
 import { transpile } from './transpile.ts';
 
-/** Admits a component, checks what it wants, and has it compiled. Nothing but the gate sees unadmitted bytes. */
+/** Admits, checks and compiles a component. Only the admission gate reads unadmitted bytes. */
 export async function compileComponent(
   bytes: Uint8Array,
   timeoutMs: number,

@@ -18,7 +18,7 @@ import {
   type TypeDefinition,
 } from './type-binary.ts';
 
-/** Something by its place in the index space of its sort. */
+/** Reference: an index in the index space of a sort. */
 export interface Reference<S = Sort> {
   readonly sort: S;
   readonly index: number;
@@ -26,7 +26,7 @@ export interface Reference<S = Sort> {
 
 export type Named<T> = readonly (readonly [name: string, item: T])[];
 
-/** What a component consists of, in its order: an index means what was defined before. */
+/** Definitions of a component in order; an index refers to earlier definitions. */
 export type Definition =
   | { readonly kind: 'module'; readonly module: CoreModuleShape }
   | { readonly kind: 'core-instantiate'; readonly module: number; readonly args: Named<number> }
@@ -48,8 +48,8 @@ export interface ComponentBody {
 const PREAMBLE_BYTES = 8;
 
 /**
- * The admission gate: reads every part of a component that jco would look at, and refuses what is malformed, what is
- * named in a way that could become code, and what has no bound. Nothing else may touch the bytes before.
+ * Admission gate: reads every part of a component that jco would read, and rejects malformed parts, names that could
+ * become code, and unbounded structures. No other code may read the bytes before.
  */
 export function readComponent(bytes: Uint8Array): ComponentBody {
   return readBody(new ComponentReader(bytes), bytes);
@@ -151,7 +151,7 @@ export interface CanonOptions {
   readonly async: boolean;
 }
 
-/** How a function crosses between a component and its core modules. */
+/** Canonical ABI options of a lift or lowering. */
 export type Canon =
   | { readonly form: 'lift'; readonly coreFunc: number; readonly options: CanonOptions; readonly type: number }
   | { readonly form: 'lower'; readonly func: number; readonly options: CanonOptions }
@@ -246,8 +246,8 @@ const CUSTOM = 0;
 const COMPONENT = 4;
 
 /**
- * A component without its custom sections: names for debuggers, documentation, notes of toolchains. The gate does not
- * read them, so jco does not get them. Those of core modules stay, for the stacks of traps.
+ * Removes the custom sections of a component, which the gate does not read, so jco does not get them either. Custom
+ * sections of core modules stay, for stack traces.
  *
  * Precondition: the component was admitted.
  */

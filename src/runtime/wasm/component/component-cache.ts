@@ -21,14 +21,14 @@ import { errorCode } from '../../../base/errors.ts';
 import { isJsonObject } from '../../../base/json.ts';
 import type { CompiledComponent } from './component-stages.ts';
 
-/** What all entries together may take; beyond it those that were not used for longest go. */
+/** Maximum total size; beyond it, the least recently used entries are evicted. */
 const CACHE_BYTES = 512 * 1024 * 1024;
 
-/** Nobody writes for so long: what is older was left behind by a process that died. */
+/** Older partial files were left behind by a process that died. */
 const ABANDONED_MS = 3_600_000;
 
 const ENTRY_SUFFIX = '.component';
-/** What is still being written; it has a name of its own until it is whole. */
+/** Suffix of partial files, which are renamed when complete. */
 const UNFINISHED_SUFFIX = '.unfinished';
 
 const DIRECTORY_MODE = 0o700;
@@ -36,7 +36,7 @@ const ENTRY_MODE = 0o600;
 const WRITABLE_BY_OTHERS = 0o022;
 const OPEN_TO_OTHERS = 0o077;
 
-/** The name under which something is kept: the same for the same parts, and for no others. */
+/** Key of an entry: a hash of its parts, without ambiguity between parts. */
 export function cacheKey(bytes: Uint8Array, ...parts: readonly string[]): string {
   const hash = createHash('sha256').update(createHash('sha256').update(bytes).digest());
   for (const part of parts) hash.update(`${Buffer.byteLength(part)}:${part}`);
@@ -44,8 +44,12 @@ export function cacheKey(bytes: Uint8Array, ...parts: readonly string[]): string
 }
 
 /**
- * Compiled components on disk. An entry is code that will run in this process, so only this user may have written it;
- * one file each, written aside and renamed, so that processes need not know of each other.
+ * Cache of compiled components on disk, one file per entry, shared by processes without locks.
+ *
+ * An entry is code that runs in this process, so files and directories that another user could have written are not used.
+ * Files are written to a temporary name and renamed, and carry a hash of their content. The key includes the component,
+ * the version of jco, of this program and of the checks. Eviction is by total size, least recently used first. A failure
+ * to store or read an entry is never an error of the run.
  */
 export class ComponentCache {
   readonly #directory: string;
@@ -56,7 +60,7 @@ export class ComponentCache {
     this.#maxBytes = maxBytes;
   }
 
-  /** The cache, or why it cannot be used. */
+  /** Opens the cache, or describes why it cannot be used. */
   static open(directory: string, maxBytes = CACHE_BYTES): ComponentCache | string {
     try {
       makeDirectory(directory);
@@ -71,7 +75,7 @@ export class ComponentCache {
     }
   }
 
-  /** What was stored under the key; an entry that is not exactly that is thrown away. */
+  /** Loads an entry. A damaged entry is removed. */
   load(key: string): CompiledComponent | undefined {
     const file = this.#file(key);
     let bytes: Buffer | undefined;
@@ -90,7 +94,7 @@ export class ComponentCache {
     return entry;
   }
 
-  /** Why it could not be stored; undefined if it was. */
+  /** Stores an entry. Describes the failure; undefined: stored. */
   store(key: string, compiled: CompiledComponent): string | undefined {
     const unfinished = join(this.#directory, `${randomBytes(16).toString('hex')}${UNFINISHED_SUFFIX}`);
     try {
@@ -112,7 +116,7 @@ export class ComponentCache {
   }
 }
 
-/** Removes what was not used for longest until the rest fits. Other processes may be doing the same. */
+/** Evicts the least recently used entries until the rest fits. Other processes may evict at the same time. */
 function evict(directory: string, maxBytes: number, now: number): void {
   const files = readdirSync(directory)
     .filter((name) => name.endsWith(ENTRY_SUFFIX) || name.endsWith(UNFINISHED_SUFFIX))
@@ -133,7 +137,7 @@ function evict(directory: string, maxBytes: number, now: number): void {
   }
 }
 
-/** With its parents, one by one: Node's own way to do it never ends below `/proc`. */
+/** Creates a directory and its parents one by one: the recursive option of Node never returns below `/proc`. */
 function makeDirectory(directory: string): void {
   if (existsSync(directory)) return;
   makeDirectory(dirname(directory));
@@ -144,7 +148,7 @@ function makeDirectory(directory: string): void {
   }
 }
 
-/** The content of a file that nobody else can have written; undefined for any other. */
+/** Content of a file that no other user can have written; undefined: any other file. */
 function readOwn(file: string): Buffer | undefined {
   const fd = openSync(file, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0));
   try {
@@ -157,11 +161,11 @@ function readOwn(file: string): Buffer | undefined {
   }
 }
 
-/** Windows has neither users nor modes of files in this sense; the directory is in the user's profile there. */
+/** Not checked on Windows, which has no such users and modes; the directory is in the user's profile. */
 const hasModes = process.getuid !== undefined;
 const isOwn = (uid: number) => process.getuid === undefined || uid === process.getuid();
 
-/** What another process did meanwhile is its business. */
+/** Ignores errors caused by concurrent changes of other processes. */
 function ignoreErrors(action: () => void): void {
   try {
     action();
@@ -195,7 +199,7 @@ export function encodeEntry({ glue, coreModules, ...about }: CompiledComponent, 
   return Buffer.concat([Buffer.from(`${MAGIC}\n${sha256(content)}\n`), content]);
 }
 
-/** What was encoded under the key, or undefined: for another key, cut off, or changed in any byte. */
+/** Decodes an entry; undefined: another key, truncated, or changed in any byte. */
 export function decodeEntry(bytes: Buffer, key: string): CompiledComponent | undefined {
   const content = bytes.subarray(HEADER_START);
   const start = bytes.subarray(0, HEADER_START).toString('latin1');
@@ -219,11 +223,11 @@ function parseHeader(text: string): Header | undefined {
   return isJsonObject(header) ? (header as unknown as Header) : undefined;
 }
 
-/** Of @bytecodealliance/jco-transpile, which the build puts into dist/: what is known about its output was seen in this version. */
+/** Version of @bytecodealliance/jco-transpile in dist/. The checks of its output are for this version. */
 export const JCO_VERSION: string = packageJson.devDependencies['@bytecodealliance/jco-transpile'];
 
-/** Another number whenever admission, the check of imports or the proof of the fast lane judges differently. */
+/** Increase whenever admission, the import check or the fast lane proof gives other results. */
 export const GATE_VERSION = 3;
 
-/** Of this program: another one may judge or treat the same component differently. */
+/** Version of this program: another version may treat the same component differently. */
 export const OWN_VERSION: string = packageJson.version;

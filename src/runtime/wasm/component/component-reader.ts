@@ -3,23 +3,23 @@ import { ModuleError } from '../../abi/guest-module.ts';
 import { WasmReader } from '../wasm-binary.ts';
 
 /**
- * What a name may consist of. jco writes the names of core imports and exports into JavaScript as they are, so that a
- * quote in one of them would be code in our process.
+ * Allowed characters of names. jco copies the names of core imports and exports into JavaScript unescaped, so a quote
+ * could inject code into this process.
  */
 const SHOWN_NAME_CHARS = 60;
 const STRICT_NAME = /^[\w.:/@\-[\]#$ |]*$/;
 
-/** Names that mean something to JavaScript wherever an object or a promise is made of them. */
+/** Names with a special meaning as properties of JavaScript objects or promises. */
 const TAKEN = new Set(['__proto__', 'then']);
 
-/** What is left of the bounds on a whole component, over all that is nested in it. */
+/** Remaining budgets of a whole component, including nested ones. */
 export interface Budget {
   definitions: number;
 }
 
 const wholeBudget = (): Budget => ({ definitions: MAX_DEFINITIONS });
 
-/** Reads a component or a core module inside of one: exact numbers, admitted names, bounded counts. */
+/** Reader of a component and its core modules: canonical numbers, admitted names, bounded counts. */
 export class ComponentReader extends WasmReader {
   readonly #budget: Budget;
   #depth: number;
@@ -53,7 +53,7 @@ export class ComponentReader extends WasmReader {
     });
   }
 
-  /** An unsigned LEB128 of 32 bits: whoever reads more of it than other readers sees another module than they do. */
+  /** Reads an unsigned LEB128 of 32 bits. Longer encodings are rejected, because readers disagree about them. */
   u32(): number {
     let result = 0;
     for (let shift = 0; shift < 35; shift += 7) {
@@ -121,15 +121,15 @@ export class ComponentReader extends WasmReader {
   }
 }
 
-/** A refused name comes from a stranger and goes to a terminal. */
+/** Escapes a rejected name: untrusted text for a terminal. */
 function shown(text: string): string {
   const short = cutText(text, SHOWN_NAME_CHARS);
   return JSON.stringify(short).replaceAll(/[^\x20-\x7e…]/g, (char) => `\\x${char.charCodeAt(0).toString(16)}`);
 }
 
-/** Bounds on what a component may be made of; anything a toolchain writes stays far below them. */
+// Limits on the structure of components, far above the output of toolchains.
 
-/** Components in components, and types in types. */
+/** Nesting of components and of types. */
 export const MAX_NESTING = 24;
 
 /** Imports, exports, instances, types, aliases and so on, over all nested components and core modules. */
@@ -146,13 +146,13 @@ export const MAX_CORE_INSTANCES = 256;
 /** Definitions of components, counted once more for each time that their component is instantiated. */
 export const MAX_LINKED_DEFINITIONS = 1_000_000;
 
-/** What a whole component may import. */
+/** Imports of the outer component. */
 export const MAX_IMPORTS = 256;
 
-/** Parts of one type of `spear:host` when everything it names is written out. */
+/** Parts of one `spear:host` type with all references expanded. */
 export const MAX_TYPE_PARTS = 200;
 
-/** The types of one core module; they are looked at before the engine has its own say. */
+/** Type section of one core module, which is parsed before the engine validates it. */
 export const MAX_TYPE_SECTION_BYTES = 1024 * 1024;
 
 /** A shim or fixup module has a few bytes for each import. */

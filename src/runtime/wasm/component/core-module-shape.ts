@@ -22,7 +22,7 @@ export interface CoreExport {
   readonly index: number;
 }
 
-/** What a core module inside of a component is to the rest of it. */
+/** Interface of a core module inside a component. */
 export interface CoreModuleShape {
   readonly bytes: Uint8Array;
   readonly imports: readonly CoreImport[];
@@ -35,7 +35,7 @@ const PREAMBLE_BYTES = 8;
 const LAST_SECTION = 13; // the tags of exceptions
 const sections = { type: 1, import: 2, table: 4, memory: 5, export: 7 } as const;
 
-/** Reads and admits a core module: the same refusals as for a guest that is nothing but a core module. */
+/** Reads and admits a core module, with the same rules as for a core module guest. */
 export function readCoreModule(reader: ComponentReader, bytes: Uint8Array): CoreModuleShape {
   if (binaryKind(bytes) !== 'core') throw new ModuleError('malformed component: a core module has no module header');
   reader.slice(PREAMBLE_BYTES);

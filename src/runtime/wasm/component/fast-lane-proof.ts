@@ -12,9 +12,10 @@ const HOST = `${witPackage.namespace}:${witPackage.name}/`;
 const NEW_NAMES = 'cm32p2|';
 
 /**
- * Whether the host may answer the core modules of a component by the names that they import. A component may wrap our
- * functions on purpose, to log, to limit or to forbid, and what stands in a core module as `spear:host/mcp@1.0.0` is
- * then its own. So every such import is followed to where it comes from, and all of them must be the host's.
+ * Proof that the host may resolve the imports of core modules by name (the fast lane). A component may wrap host functions
+ * to log, limit or forbid calls; an import `spear:host/mcp@1.0.0` of a core module is then the component's own function.
+ * So each such import is followed to its definition, and all of them must be the host's. Works on the linked component
+ * alone and runs no code. An unknown structure is never an error: the component then uses jco's glue.
  */
 export function chooseLane(component: LinkedComponent): Lane {
   const users = component.coreInstances.filter(({ args }) => [...args.keys()].some(isOurs));
@@ -30,7 +31,7 @@ export function chooseLane(component: LinkedComponent): Lane {
 const isOurs = (name: string) => name.startsWith(HOST) || name.startsWith(NEW_NAMES + HOST);
 
 class Proof {
-  // Everything is looked up once: a component may have many instances of many imports.
+  // Results are memoized: a component may have many instances of many imports.
   readonly #exports = new Map<CoreModuleShape, ReadonlyMap<string, CoreExport>>();
   readonly #imports = new Map<CoreModuleShape, ReadonlyMap<CoreKind, readonly CoreImport[]>>();
   readonly #behind = new Map<CoreInstance, ReadonlyMap<string, CoreItem | undefined> | undefined>();
@@ -40,7 +41,7 @@ class Proof {
     this.#holders = holdersOfTables(component.coreInstances);
   }
 
-  /** Why the imports of a core module might not be the host's own; undefined: they are. */
+  /** Why an import of a core module may not be the host's; undefined: all are. */
   doubt(user: CoreInstance): string | undefined {
     if ([...user.args.keys()].some((name) => name.startsWith(NEW_NAMES))) {
       return `a core module uses names of the form ${NEW_NAMES}`;
@@ -79,7 +80,7 @@ class Proof {
     return undefined;
   }
 
-  /** What the guest thread finds under a name: in the module's `env`, else among its own exports. */
+  /** Item that the guest thread finds under a name: in the module's `env`, else among its exports. */
   #surrounding(user: CoreInstance, name: string): CoreItem | undefined {
     const env = user.args.get('env');
     const wanted = this.#imported(user.module, name === 'memory' ? 'memory' : 'core-func');
@@ -111,7 +112,7 @@ class Proof {
     return left.instance === right.instance && left.name === right.name;
   }
 
-  /** Where an item was defined, if modules only pass it on. */
+  /** Definition of an item that modules only re-export. */
   #origin(item: CoreItem): CoreItem | undefined {
     if (item.kind !== 'of-instance') return item;
     const own = this.#exported(item.instance.module, item.name);
@@ -122,7 +123,7 @@ class Proof {
     return given && this.#origin(given);
   }
 
-  /** What a function of a shim jumps to, when shim and fixup are proved to be nothing else; any other item as it is. */
+  /** Target of a shim function, if shim and fixup match exactly; any other item unchanged. */
   #behindShim(item: CoreItem): CoreItem | undefined {
     if (item.kind !== 'of-instance') return item;
     const shim = item.instance;
@@ -131,7 +132,7 @@ class Proof {
     return targets ? targets.get(item.name) : item;
   }
 
-  /** By the names of a shim's functions; undefined if it is no shim. */
+  /** Slots by function name of a shim; undefined: not a shim. */
   #targets(shim: CoreInstance): ReadonlyMap<string, CoreItem | undefined> | undefined {
     const slots = shimSlots(shim.module);
     if (!slots) return undefined;
@@ -139,7 +140,7 @@ class Proof {
     return new Map([...slots].map(([name, slot]) => [name, filled[slot]]));
   }
 
-  /** What stands in the table of a shim, if one fixup module fills it and nobody else can reach it. */
+  /** Content of a shim's table, if one fixup module fills it and no other module can reach it. */
   #filled(shim: CoreInstance): readonly (CoreItem | undefined)[] {
     const [fixup, ...others] = this.#holders.get(shim) ?? [];
     if (!fixup || others.length > 0 || fixup.module.exports.length > 0) return [];
@@ -159,7 +160,7 @@ class Proof {
   }
 }
 
-/** For each core instance, those that may reach a table which it exports as a shim does. */
+/** For each core instance: the instances that can reach its exported table. */
 function holdersOfTables(users: readonly CoreInstance[]): ReadonlyMap<CoreInstance, ReadonlySet<CoreInstance>> {
   const passedOn = new Map<CoreExports, readonly CoreInstance[]>();
   const reachable = (given: CoreInstance | CoreExports): readonly CoreInstance[] => {
@@ -186,7 +187,7 @@ const unversioned = (name: string) => name.replace(/@.*$/, '');
 // imports. So the main module gets functions of a shim, each a jump through a table, and a fixup module fills the table
 // when the memory is there. Here both are recognized by all of their code: anything else in them, and they are not.
 
-/** The table that the shim's functions jump through. */
+/** Export name of the table that a shim's functions use. */
 export const SHIM_TABLE = '$imports';
 
 const ids = {
@@ -298,7 +299,7 @@ function readSegment(reader: WasmReader): Segment {
   return { table, offset, functions: reader.vector(() => reader.unsigned()) };
 }
 
-/** Functions without locals that call others and do nothing else: they cannot touch a table. */
+/** Whether all functions only call others, without locals: they cannot change a table. */
 function onlyCalls(code: Uint8Array | undefined): boolean {
   if (!code) return true;
   const reader = new WasmReader(code);
@@ -357,7 +358,7 @@ function signed(reader: WasmReader): number {
   return -1;
 }
 
-/** A module that ends too soon is no shim; whether it is valid is for others to say. */
+/** A truncated module is not a shim; its validity is checked elsewhere. */
 function recognized<T>(read: () => T | undefined): T | undefined {
   try {
     return read();

@@ -15,10 +15,10 @@ import { servedWasi } from '../../guest/component/wasi/served.ts';
 import type { Item } from './link-component.ts';
 import { type DeclaredItem, type DeclaredItems, typeText } from './type-scope.ts';
 
-/** As many as a person reads. */
+/** Maximum number of problems in a message. */
 const MOST_COMPLAINTS = 20;
 
-/** The interface without functions, which the others take their types from. */
+/** Interface without functions that defines types for the others. */
 const TYPES = 'types';
 
 const errnoText = `enum { ${witErrnos.join(', ')} }`;
@@ -40,8 +40,8 @@ for (const row of witFunctions) {
 }
 
 /**
- * Compares what a component imports with what this host has, by names, versions and types. The types matter: in the
- * fast lane nobody else looks at them.
+ * Compares the imports of a component with the interfaces of this host, by name, version and type. In the fast lane this is
+ * the only check of the types.
  */
 export function checkImports(imports: ReadonlyMap<string, DeclaredItem>): void {
   const complaints = [...imports].flatMap(([name, item]) => complaintsAbout(name, item));
@@ -101,7 +101,7 @@ function itemComplaints(
   return found === ours ? [] : [`${from}#${name} as ${named(found)} (this host has ${named(ours)})`];
 }
 
-/** The same major version, and no minor that is newer than ours: a minor version only adds. */
+/** Whether a version is compatible: the same major version and no newer minor version. */
 function isCompatible(version: string | undefined): boolean {
   const [major, minor] = numbers(version);
   const [ourMajor, ourMinor] = numbers(witPackage.version);
@@ -123,7 +123,7 @@ function wasiComplaints(
     if (declared.sort !== 'func') return [];
     const published = wasiFunctionTypes[`${interfaceName}#${item}`];
     if (published === undefined || !servesFunction(interfaceName, item)) return [`${name}#${item}`];
-    // jco's code trusts what a component says of an import: of another type, our answer would be read as one.
+    // jco trusts the import types that a component declares: with another type it would misread host results.
     const found = typeText(declared.type);
     return found === published ? [] : [`${name}#${item} as ${found} (WASI has ${published})`];
   });
@@ -152,14 +152,14 @@ function functionText({ params, value, fallible }: WitFunction): string {
   return `func(${list})${result ? ` -> ${result}` : ''}`;
 }
 
-/** Types that everybody knows by a name, by that name. */
+/** Names of well-known types. */
 const named = (text: string) => text.replaceAll(errnoText, 'errno').replaceAll(readyText, 'ready');
 
 const modes = new Map(calls.map((row: Call) => [row.name, row.mode]));
 
 const HOST = `${witPackage.namespace}:${witPackage.name}/`;
 
-/** The functions of WASI that may wait. Output is written at once, so its blocking forms do not. */
+/** WASI functions that may suspend. Output is written synchronously, so its blocking forms never do. */
 const waitingInWasi: readonly (readonly [interfaceName: string, functions: readonly string[]])[] = [
   ['wasi:io/poll', ['poll', '[method]pollable.block']],
   [
@@ -172,11 +172,11 @@ const waitingInWasi: readonly (readonly [interfaceName: string, functions: reado
   ],
 ];
 
-/** What a component waits in while it is suspended, by the interface without its version: one list for both sides. */
+/** Suspending functions by interface without version. */
 const waitingFunctions: ReadonlyMap<string, ReadonlySet<string>> = waiting();
 
 /**
- * The imports that jco has to make suspending: `spear:host/cchat@1.0.0#cchat-send`, with the versions that the
+ * Imports that jco must generate as suspending: `spear:host/cchat@1.0.0#cchat-send`, with the versions that the
  * component asks for.
  */
 export function asyncImports(imports: readonly string[]): string[] {
@@ -201,7 +201,7 @@ const OWN_ENTRY = 'run';
 const ENTRY_TYPE = 'func() -> result';
 const WASI_ENTRY = /^wasi:cli\/run@0\.2\.\d+$/;
 
-/** The export that is entered: `wasi:cli/run`, else `run`. */
+/** Entry export: `wasi:cli/run`, else `run`. */
 export function entryOf(exports: ReadonlyMap<string, Item>): string {
   for (const [name, item] of exports) {
     if (!WASI_ENTRY.test(name) || item.sort !== 'instance') continue;

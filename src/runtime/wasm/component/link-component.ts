@@ -10,14 +10,14 @@ import type { CoreModuleShape } from './core-module-shape.ts';
 import type { Alias, Sort } from './type-binary.ts';
 import { type DeclaredItem, type DeclaredItems, type ScopedType, TypeScope } from './type-scope.ts';
 
-/** A core module that was instantiated; each is one instance at run time. */
+/** Core module instance; one instance at run time. */
 export interface CoreInstance {
   readonly kind: 'core-instance';
   readonly module: CoreModuleShape;
   readonly args: ReadonlyMap<string, CoreInstance | CoreExports>;
 }
 
-/** Core items that were put together under names; nothing of it exists at run time. */
+/** Core items grouped under names; has no runtime counterpart. */
 export interface CoreExports {
   readonly kind: 'core-exports';
   readonly items: ReadonlyMap<string, CoreItem>;
@@ -55,14 +55,20 @@ interface Closure {
   readonly scope: Scope | undefined;
 }
 
-/** A component with everything in it followed to where it comes from. */
+/** Component with all references resolved to their definitions. */
 export interface LinkedComponent {
   readonly imports: ReadonlyMap<string, DeclaredItem>;
   readonly exports: ReadonlyMap<string, Item>;
   readonly coreInstances: readonly CoreInstance[];
 }
 
-/** Instantiates a component on paper. */
+/**
+ * Links a component statically: simulates its instantiation and resolves every import, export and alias to its
+ * definition, without running code. The import check and the fast lane proof use the result.
+ *
+ * Precondition: component-binary.ts admitted the component. Budgets bound the number of instances, because a component
+ * that instantiates others twice doubles their number. Types are compared by import-check.ts, not here.
+ */
 export function linkComponent(body: ComponentBody): LinkedComponent {
   const run = new Linking();
   const exports = run.instantiate({ body, scope: undefined }, undefined);
@@ -114,7 +120,7 @@ class Scope {
   }
 }
 
-/** What is given to a component; the host provides what the whole one imports. */
+/** Arguments of a component instantiation; the host provides those of the outer component. */
 type Args = ReadonlyMap<string, Item> | undefined;
 
 class Linking {
@@ -150,7 +156,7 @@ class Linking {
     if (args) {
       const given = args.get(name);
       if (!given) throw new ModuleError(`malformed component: an instantiation lacks the import ${name}`);
-      // What is given may know less of its types than the component declares; both mean the same.
+      // The argument may have less type information than the component declares.
       if (type.sort === 'type') scope.types.declare(type, name);
       else scope.add(given);
       return;
@@ -222,7 +228,7 @@ class Linking {
   }
 }
 
-/** What it takes to instantiate a component, without what it instantiates itself. */
+/** Cost of instantiating a component, without nested instantiations. */
 function sizeOf({ definitions }: ComponentBody): number {
   return definitions.reduce((sum, definition) => {
     if (definition.kind === 'core-instantiate' || definition.kind === 'instantiate')

@@ -30,7 +30,9 @@ type Modules = ReadonlyMap<string, Uint8Array>;
 type Compiled = Pick<PreparedComponent, 'coreModules' | 'turns' | 'unshareable'>;
 
 async function compileUnchanged(modules: Modules, unshareable: string | null = null): Promise<Compiled> {
-  const compiled = [...modules].map(async ([name, module]) => [name, await engineCompile(module, 'a core module of the component')] as const);
+  const compiled = [...modules].map(
+    async ([name, module]) => [name, await engineCompile(module, 'a core module of the component')] as const,
+  );
   return { coreModules: new Map(await Promise.all(compiled)), turns: new Map(), unshareable };
 }
 

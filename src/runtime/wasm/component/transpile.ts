@@ -3,13 +3,13 @@ import { errorCode } from '../../../base/errors.ts';
 import { ModuleError } from '../../abi/guest-module.ts';
 import { JCO_VERSION } from './component-cache.ts';
 
-/** What jco is told beside the component; with its version, all that its output depends on. */
+/** Input of jco. With the version of jco it determines the output. */
 export interface TranspileOptions {
   readonly asyncImports: readonly string[];
   readonly asyncExports: readonly string[];
 }
 
-/** What of jco is WebAssembly. Its code is compiled as it is used, for all threads that have it. */
+/** WebAssembly modules of jco. Functions are compiled lazily, for all threads that share the module. */
 export interface JcoModule {
   readonly byteLength: number;
   readonly module: WebAssembly.Module;
@@ -29,29 +29,29 @@ export type TranspileAnswer =
     }
   | { readonly ok: false; readonly message: string };
 
-/** What jco makes of a component: JavaScript, and the core modules that it asks for by name. */
+/** Output of jco: JavaScript, and the core modules that it refers to by name. */
 export interface Transpiled {
   readonly glue: string;
   readonly coreModules: ReadonlyMap<string, Uint8Array>;
 }
 
-/** JavaScript objects of jco; its own linear memory is WebAssembly's, and ends with the thread. */
+/** Heap limit for JavaScript objects of jco, without its linear memory. */
 const TRANSPILE_HEAP_MB = 1024;
 
-/** Next to this file: TypeScript in a checkout, JavaScript in the package. */
+/** Beside this file: TypeScript in a checkout, JavaScript in the package. */
 const workerUrl = new URL(
   import.meta.url.endsWith('.ts') ? './transpile-worker.ts' : './transpile-worker.cjs',
   import.meta.url,
 );
 
-/** What jco may write for one component. */
+/** Maximum output of jco for one component. */
 const MAX_GLUE_BYTES = 64 * 1024 * 1024;
 
-/** Of the last thread: the next finds compiled what that one has used. */
+/** jco's modules of the last thread, so that the next thread reuses its compiled code. */
 let jco: JcoModule | null = null;
 
 /**
- * Runs jco on a thread of its own, which ends with its answer, at the deadline or when nobody waits any more.
+ * Runs jco on its own thread, which ends with the result, at the deadline or when `signal` aborts.
  *
  * Precondition: the component was admitted.
  */
@@ -64,7 +64,7 @@ export async function transpile(
   const worker = new Worker(workerUrl, {
     workerData: { ...request, jco } satisfies TranspileInput,
     env: {},
-    stdout: true, // nobody reads it: standard output is the guest's
+    stdout: true, // no caller reads it: standard output is the guest's
     execArgv: [],
     resourceLimits: { maxOldGenerationSizeMb: TRANSPILE_HEAP_MB },
   });
@@ -111,7 +111,7 @@ function explained(error: unknown): unknown {
   return new ModuleError(`compiling the component needs more than ${TRANSPILE_HEAP_MB} MiB of memory`);
 }
 
-/** As jco 1.35 writes it, but for the indentation. */
+/** Debug log function of jco 1.35, without indentation. */
 const DEBUG_LOG = `const _debugLog = (...args) => {
 if (!globalThis?.process?.env?.JCO_DEBUG) { return; }
 console.debug(...args);
@@ -120,7 +120,7 @@ const SILENT = 'const _debugLog = () => {};';
 
 const ENTRY = 'export function instantiate(getCoreModule, imports, instantiateCore = WebAssembly.instantiate) {';
 
-/** Code that would load other code. No name of a guest can look like it: their alphabet has no quote and no bracket. */
+/** Code that loads other code. Names in a component cannot match: they contain no quotes or brackets. */
 const loads = [
   /^\s*import(?:\s+\w|\s*[{*'"])/m,
   /\bimport\s*\(/,
@@ -129,9 +129,9 @@ const loads = [
 ];
 
 /**
- * What jco generated, made ready to run: without its debug log, which looks into the environment at every step and is
- * half the cost of a call, and proved to be one self-contained function. An output of another form is an error of ours,
- * to be found by the tests of an upgrade.
+ * Removes the debug log from generated code and checks that the code is one self-contained function. The debug log reads
+ * the environment at every step and is half the cost of a call. Unexpected code is an internal error, which the tests of a
+ * jco upgrade find.
  */
 export function refineGlue(text: string): string {
   const silenced = silence(text);

@@ -2,7 +2,7 @@ import { ModuleError } from '../../abi/guest-module.ts';
 import { REF_WITH_HEAP_TYPE } from '../wasm-binary.ts';
 import type { ComponentReader } from './component-reader.ts';
 
-/** A primitive by its name, or a type by its index in the scope it stands in. */
+/** A primitive by name, or a type by its index in the enclosing scope. */
 export type ValueType = string | number;
 
 export interface FunctionTypeDefinition {
@@ -12,7 +12,7 @@ export interface FunctionTypeDefinition {
   readonly result: ValueType | undefined;
 }
 
-/** Types as they are written: what they name is looked up by whoever knows the scope. */
+/** Types as encoded; indices are resolved by type-scope.ts. */
 export type TypeDefinition =
   | FunctionTypeDefinition
   | { readonly form: 'primitive'; readonly name: string }
@@ -23,7 +23,7 @@ export type TypeDefinition =
   | { readonly form: 'flags' | 'enum'; readonly labels: readonly string[] }
   | { readonly form: 'result'; readonly ok: ValueType | undefined; readonly error: ValueType | undefined }
   | { readonly form: 'own' | 'borrow'; readonly resource: number }
-  /** Known by the name it was imported or exported under. */
+  /** Identified by its import or export name. */
   | { readonly form: 'resource'; readonly name?: string }
   | { readonly form: 'other'; readonly name: string }
   | { readonly form: 'component' | 'instance'; readonly declarations: readonly Declaration[] };
@@ -199,11 +199,11 @@ function readTypeBound(reader: ComponentReader): ExternType {
 const FUNCTION = 0x60;
 const MODULE = 0x50;
 
-/** The kinds of what a core module imports and exports, by their number. */
+/** Kinds of core imports and exports, by number. */
 export const coreKinds = ['core-func', 'table', 'memory', 'global', 'tag'] as const;
 export type CoreKind = (typeof coreKinds)[number];
 
-/** A core type of a component: it is checked and passed over. */
+/** Core type of a component: checked and skipped. */
 export function readCoreType(reader: ComponentReader): void {
   const form = reader.byte();
   if (form === FUNCTION) {
@@ -241,7 +241,7 @@ function readModuleDeclaration(reader: ComponentReader): void {
 
 export interface CoreExtern {
   readonly kind: CoreKind;
-  /** Of a function: the index of its type. */
+  /** Type index of a function. */
   readonly type: number;
 }
 

@@ -2,13 +2,13 @@ import { ModuleError } from '../../abi/guest-module.ts';
 import { MAX_TYPE_PARTS } from './component-reader.ts';
 import type { Alias, Declaration, ExternType, TypeDefinition, ValueType } from './type-binary.ts';
 
-/** A type, and where the indices in it are to be looked up. */
+/** Type, with the scope of its indices. */
 export interface ScopedType {
   readonly definition: TypeDefinition;
   readonly scope: TypeScope;
 }
 
-/** What an instance has, as its type declares it. */
+/** Exports of an instance, as its type declares them. */
 export type DeclaredItem =
   | { readonly sort: 'func' | 'type'; readonly type: ScopedType }
   | { readonly sort: 'instance'; readonly items: DeclaredItems }
@@ -30,7 +30,7 @@ export class TypeScope {
     this.#types.push({ definition, scope: this });
   }
 
-  /** A type that is known already, under one more index. */
+  /** Adds an alias of a known type. */
   add(type: ScopedType): void {
     this.#types.push(type);
   }
@@ -48,7 +48,7 @@ export class TypeScope {
     return this.#outer.outer(count - 1);
   }
 
-  /** Takes in what an import or an export of the type adds to the index spaces. A resource is known by its name. */
+  /** Adds an import or export to the index spaces. Resources are identified by name. */
   declare(extern: ExternType, name: string): DeclaredItem {
     if (extern.sort === 'func') return { sort: 'func', type: this.type(extern.type) };
     if (extern.sort === 'type') {
@@ -77,7 +77,7 @@ export class TypeScope {
 
 const known = new WeakMap<ScopedType, DeclaredItems>();
 
-/** The exports of an instance type, worked out once however often it is used. */
+/** Exports of an instance type, memoized. */
 function declaredItems(type: ScopedType): DeclaredItems {
   const items = known.get(type) ?? itemsOf(type);
   known.set(type, items);
@@ -100,7 +100,7 @@ function takeIn(declaration: Declaration, scope: TypeScope, items: Map<string, D
     items.set(declaration.name, scope.declare(declaration.type, declaration.name));
 }
 
-/** A type written out, so that two are the same exactly when their texts are. */
+/** Text of a type; two types are equal exactly if their texts are. */
 export function typeText(type: ScopedType): string {
   return new TypeWriter().definition(type);
 }

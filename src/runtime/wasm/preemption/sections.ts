@@ -252,7 +252,6 @@ export function readImports(body: Uint8Array = Uint8Array.of(0)): ImportCounts {
   return { count, list, functions, memories };
 }
 
-
 function skipLimits(reader: WasmReader): void {
   const flags = reader.byte();
   if (flags > HAS_MAX) throw new ModuleError('the module imports a memory or a table with unknown limit flags');

@@ -3,7 +3,11 @@ import { describe, expect, it } from 'vitest';
 import { compileLimits } from '../../../../src/runtime/port/limits.ts';
 import { boundMemory } from '../../../../src/runtime/wasm/bound-memory.ts';
 import { addYieldPoints } from '../../../../src/runtime/wasm/preemption/add-yield-points.ts';
-import { entryYieldPoints, type FunctionShape, MAX_UNINTERRUPTED } from '../../../../src/runtime/wasm/preemption/yield-code.ts';
+import {
+  entryYieldPoints,
+  type FunctionShape,
+  MAX_UNINTERRUPTED,
+} from '../../../../src/runtime/wasm/preemption/yield-code.ts';
 import { readSections, section, WasmReader } from '../../../../src/runtime/wasm/wasm-binary.ts';
 import { type Ticks, withEveryLook } from './both-ways.ts';
 import { dice } from './random-module.ts';
@@ -55,7 +59,8 @@ describe('which functions look at their beginning', () => {
       const looks = entryYieldPoints(functions);
       for (const [index, { callsOut }] of functions.entries()) {
         if (callsOut) expect(looks[index]).toBe(true);
-        if (!looks[index]) expect(unseen(functions, looks, index), `seed ${seed}`).toBeLessThanOrEqual(MAX_UNINTERRUPTED);
+        if (!looks[index])
+          expect(unseen(functions, looks, index), `seed ${seed}`).toBeLessThanOrEqual(MAX_UNINTERRUPTED);
       }
     }
   });
