@@ -14,6 +14,12 @@ import { backup, DatabaseSync } from 'node:sqlite';
 import { setTimeout } from 'node:timers/promises';
 import { errorText } from './errors.ts';
 
+/*
+ * Opening, copying and diagnosing SQLite files. Invariants: only the owner can read a file, one process at a time has it
+ * open, and a commit is on the disk before it returns. Errors about damage name the file and the remedy. Schemas and
+ * migrations are their stores' task.
+ */
+
 // Records may contain secrets by mistake, so only the owner may read the files.
 const PRIVATE_FILE = 0o600;
 const PRIVATE_DIRECTORY = 0o700;

@@ -1,5 +1,11 @@
 import type { LimitSpec } from '../runtime/port/limits.ts';
 
+/*
+ * Limits of backends, HTTP listeners, nodes and registries: default, range, unit (in the name) and description. The config
+ * schemas and the reference documentation are generated from these tables. Limits of a run are in runtime/port/limits.ts,
+ * limits of one config table in the file of that table.
+ */
+
 const MIB = 1024 * 1024;
 // setTimeout supports at most about 24 days.
 const DAY_MS = 86_400_000;

@@ -7,6 +7,11 @@ import type { SchemaKit } from './document.ts';
 import { backendUrlComplaint, headerNameComplaint, headerSecret } from './http-settings.ts';
 import { type ConfigOrigin, readSecret, secretSourcesOf } from './secret-reference.ts';
 
+/*
+ * Export of traces and metrics: `[telemetry]` merged with the standard OTEL_* variables, which take precedence. Variables
+ * that this program does not support are ignored. Header values are secrets and never part of an error message.
+ */
+
 /** Limits of the `[telemetry]` table, same names. */
 export const telemetryLimitSpecs = {
   timeout_ms: { default: 10_000, min: 100, max: 600_000, doc: 'deadline of one request to the collector' },

@@ -15,6 +15,11 @@ import { backendUrlComplaint, headerNameComplaint, headerSecret } from '../http-
 import { backendLimitSpecs } from '../limits.ts';
 import { secretSourcesOf } from '../secret-reference.ts';
 
+/*
+ * Model backends of a host: the `[backends.NAME]` tables, or the OPENAI_* variables without a table. Invariant: keys are read
+ * on first use, and an unusable key fails only the runs of its backend. Connections are opened by agent/chat/backends.
+ */
+
 export const OPENAI_DEFAULT_BASE_URL = 'https://api.openai.com/v1';
 
 const BACKEND_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;

@@ -21,6 +21,12 @@ import { type CompiledTelemetry, compileTelemetry, telemetryTable } from '../tel
 import { compileEtcd, ETCD_SCHEME, type EtcdConfig, etcdTable } from './etcd.ts';
 import { compileOidc, type OidcConfig, oidcTable } from './oidc.ts';
 
+/*
+ * Configuration of a registry: the schema of its file, and the merge of flags, SMS_* variables, file and defaults into one
+ * frozen object with absolute paths. Secrets are not read here but when they are used. Rejects configurations that would
+ * expose an unauthenticated or unencrypted listener beyond loopback. Paths in the file are relative to the file.
+ */
+
 const { nonEmpty: text } = schemaKit;
 const { kept_changes, max_bytes, ...limits } = limitFields(registryLimitSpecs);
 const names = z.array(text);

@@ -9,6 +9,12 @@ import { readTextFile } from '../config-file.ts';
 import { defaultRegistryDirectory, filesOfRegistry, type RegistryFiles } from '../directories.ts';
 import { SOCKET_SCHEME } from '../local-socket.ts';
 
+/*
+ * Addresses and tokens of registries for clients: options and SPEAR_SMS* variables, else the registry of this user on this
+ * machine, through its socket. Invariants: a token of this machine's registry is never sent to another host; an unencrypted
+ * or unauthenticated connection has a warning. Nothing here connects; failover over `others` is registry-client's task.
+ */
+
 /** Address of a registry and the token for it. */
 export interface RegistryEndpoint {
   /** `http://` or `https://`; for gRPC the scheme decides about TLS. */

@@ -1,6 +1,11 @@
 import { type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
 import type { CompiledProxy } from '../../../config/host/host-config.ts';
 
+/*
+ * HTTP transport of a backend: one POST over a keep-alive pool, without a stream between connection and reader, and without
+ * AbortController. Redirects are not followed.
+ */
+
 /** Limits of trailing data after a finished answer; the connection stays open below them. */
 const MAX_TRAILING_BYTES = 4096;
 const MAX_TRAILING_MS = 1000;

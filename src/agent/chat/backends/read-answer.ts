@@ -7,6 +7,12 @@ import { reasoningOf } from '../model-events.ts';
 import type { BackendFailures } from './failures.ts';
 import type { BodyReader, Headers } from './post.ts';
 
+/*
+ * Reads a provider's response: limits of size, server-sent events, assembly of a stream into one completion, and redaction.
+ * One reader per request, on the host thread; chunks arrive in order, and `room` of the deltas applies backpressure to the
+ * connection. Retries and deadlines are the backend's.
+ */
+
 /** Larger error bodies are web pages and are not read. */
 const MAX_ERROR_BODY_BYTES = 64 * 1024;
 const END_OF_STREAM = '[DONE]';

@@ -20,6 +20,11 @@ import { BackendFailures } from './failures.ts';
 import { turnsOf } from './journal-script.ts';
 import type { Script, ScriptMatchers, ScriptReply, ScriptTurn } from './script-schema.ts';
 
+/*
+ * Backend that plays a script of turns, for tests, demos and replays of journals. Shared by all sessions of a process; a turn
+ * answers once, unless it repeats. Deterministic: deltas and their order depend only on the script and the requests.
+ */
+
 const MAX_SHOWN_CHARACTERS = 200;
 const MAX_TURNS_SHOWN = 10;
 /** Length to which journals cut messages; longer messages cannot be compared. */

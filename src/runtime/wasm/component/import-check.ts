@@ -15,6 +15,11 @@ import { servedWasi } from '../../guest/component/wasi/served.ts';
 import type { Item } from './link-component.ts';
 import { type DeclaredItem, type DeclaredItems, typeText } from './type-scope.ts';
 
+/*
+ * Checks of a linked component: its imports against the interfaces of this host, its entry point, and the list of imports
+ * that suspend.
+ */
+
 /** Maximum number of problems in a message. */
 const MOST_COMPLAINTS = 20;
 

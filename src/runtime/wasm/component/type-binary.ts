@@ -2,6 +2,11 @@ import { ModuleError } from '../../abi/guest-module.ts';
 import { REF_WITH_HEAP_TYPE } from '../wasm-binary.ts';
 import type { ComponentReader } from './component-reader.ts';
 
+/*
+ * Decoder of the type, core type and alias sections of a component. Types keep their indices; type-scope.ts resolves them.
+ * Every part is decoded, with the budgets of component-reader.ts, because jco would decode it too.
+ */
+
 /** A primitive by name, or a type by its index in the enclosing scope. */
 export type ValueType = string | number;
 

@@ -3,6 +3,12 @@ import { PREEMPTION_MODULE } from '../../port/preemption.ts';
 import { type Instruction, op, readInstruction, skipType } from '../instructions.ts';
 import { unsignedLeb, WasmReader } from '../wasm-binary.ts';
 
+/*
+ * Sections of a module for the preemption pass: readers and writers that renumber function indices, the name section, and
+ * branch hints. Bytes that the pass does not change are copied, so its output is the same for the same input. The module
+ * was validated by the engine before; an unknown structure is a ModuleError and the module then runs without the pass.
+ */
+
 /** Maps the index of a function to its index after the pass. */
 export type Renumber = (index: number) => number;
 
