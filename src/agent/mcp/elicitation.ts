@@ -24,7 +24,7 @@ interface Outcome {
 }
 
 /** Where what servers ask during the calls of one guest is put to whoever decides. Nobody's answer is made up here. */
-export class ElicitationDesk {
+export class ElicitationService {
   readonly #scope: Pick<GuestScope, 'run' | 'audit' | 'stopClocks'>;
   readonly #task: string | null;
   readonly #decidedBy: string;

@@ -11,13 +11,13 @@ import { type ApprovalRules, noRules } from '../policy/approval-rules.ts';
 import { type Decision, exclusion } from '../policy/decision.ts';
 import { profileOf } from '../policy/profile-checks.ts';
 import { aboutServer, decide } from '../policy/walk.ts';
+import type { McpToolCall } from './call-records.ts';
 import { McpConnectionError, McpTimeoutError, toToolError } from './client/errors.ts';
 import type { ToolList } from './client/tool-list.ts';
 import { type GuestScope, type McpDeps, revisionOf } from './guest-scope.ts';
-import type { McpToolCall, RunningCall } from './running-call.ts';
 import { lossesOf, ServerTroubles } from './server-troubles.ts';
 import { availablePrompts, filterTools, type OfferScope, readableResources } from './session-tools.ts';
-import { type TakeAnswer, ToolCalls } from './tool-calls.ts';
+import { type TakeAnswer, type ToolCall, ToolCalls } from './tool-calls.ts';
 import { ToolInjector } from './tool-injector.ts';
 
 /** Required servers that a run lacks. */
@@ -138,7 +138,7 @@ export class GuestMcp implements ToolSource {
   }
 
   /** For `mcp_call_tool`, `mcp_submit`, `mcp_read_resource` and `mcp_get_prompt`: no session narrows what the task allows. */
-  start(call: GuestToolCall, take: TakeAnswer): RunningCall {
+  start(call: GuestToolCall, take: TakeAnswer): ToolCall {
     return this.#calls.start(unnarrowed(call), take);
   }
 

@@ -1,9 +1,9 @@
 import type { JsonObject, JsonValue } from '../../base/json.ts';
 import type { SessionPolicy } from '../../runtime/port/policy-layers.ts';
 import type { InjectedTools, InjectionRequest, ModelToolCall } from '../chat/injected-tools.ts';
+import type { McpToolCall } from './call-records.ts';
 import type { Injection, ResourceName } from './injection.ts';
 import { type ListServer, readCall, withReadableLinks } from './resource-tools.ts';
-import type { McpToolCall } from './running-call.ts';
 import { CALL_TOOL, SEARCH_TOOL, throughCall } from './search/tool-search.ts';
 import type { ToolCalls } from './tool-calls.ts';
 
@@ -71,7 +71,7 @@ export class SendTools implements InjectedTools {
     const startedAt = performance.now();
     return found.tools
       .list(call.arguments, maxOutputBytes, this.#resources.list, signal)
-      .then((json) => this.#calls.answer(call, session, json, performance.now() - startedAt));
+      .then((json) => this.#calls.records.answer(call, session, json, performance.now() - startedAt));
   }
 
   #linked(meant: McpToolCall | string, json: string): string {
@@ -85,18 +85,18 @@ export class SendTools implements InjectedTools {
     const { session, maxOutputBytes } = this.#request;
     const found = this.#injection.find(call.name);
     if (found?.kind === 'search') {
-      return this.#calls.answer(call, session, found.search.search(call.arguments, maxOutputBytes));
+      return this.#calls.records.answer(call, session, found.search.search(call.arguments, maxOutputBytes));
     }
     if (found?.kind === 'through') {
       const meant = throughCall(call.arguments);
       // Neither stands for a tool that can be called through the other.
       if (meant === null || [SEARCH_TOOL, CALL_TOOL].includes(meant.name)) {
-        return this.#calls.answer(call, session, null);
+        return this.#calls.records.answer(call, session, null);
       }
       return this.#meant({ id: call.id, ordinal: call.ordinal, ...meant });
     }
     if (found !== null && 'tools' in found) return this.#read(call, found);
-    if (found?.kind !== 'tool') return this.#calls.refuse(call, session, found?.why ?? null);
+    if (found?.kind !== 'tool') return this.#calls.records.refuse(call, session, found?.why ?? null);
     const { record, tool } = found;
     return {
       serverId: record.server_id,
@@ -114,7 +114,7 @@ export class SendTools implements InjectedTools {
     const { session, maxOutputBytes } = this.#request;
     const meant = kind === 'read_resource' ? readCall(call.arguments) : null;
     const record = meant === null ? null : tools.record(meant.server);
-    if (meant === null || record === null) return this.#calls.answer(call, session, null);
+    if (meant === null || record === null) return this.#calls.records.answer(call, session, null);
     return {
       kind: 'resource',
       serverId: meant.server,

@@ -68,9 +68,9 @@ describe('a call over HTTP', () => {
     });
     const { pool } = openPool();
     const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
-    const origin = `"spear/run":"run-1","traceparent":"${traceparent}"`;
+    const meta = { 'spear/run': 'run-1', traceparent };
     const record = httpRecord('web', 'streamable_http', server.url);
-    const said = JSON.parse(await textOf(call(pool, record, 'say', {}, { traceparent, origin })));
+    const said = JSON.parse(await textOf(call(pool, record, 'say', {}, { traceparent, meta })));
     expect(said.header).toBe(traceparent);
     expect(said._meta).toMatchObject({ 'spear/run': 'run-1', traceparent });
     const plain = JSON.parse(await textOf(call(pool, record, 'say')));

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { ApprovalDecision, ApprovalRequest } from '../../../src/agent/approvals/request.ts';
-import type { StartedCall, ToldCall } from '../../../src/agent/mcp/client/server-call.ts';
+import type { CallHandle, PoolCall } from '../../../src/agent/mcp/client/server-call.ts';
 import { convertError, type ToolOutput } from '../../../src/agent/mcp/client/tool-result.ts';
 import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
 import { ToolEvents } from '../../../src/agent/mcp/tool-events.ts';
@@ -35,7 +35,7 @@ class ChangingHost {
     this.now = now;
     this.#moment = moment;
     this.#change = change && (() => this.#become(change(this.now)));
-    const startCall = (_: McpServerRecord, call: ToldCall) => this.#startCall(call);
+    const startCall = (_: McpServerRecord, call: PoolCall) => this.#startCall(call);
     const definition = () => ({ ...this.now.definition, title: null, outputSchema: null });
     const list = () => ({
       serverId: now.call.serverId,
@@ -100,13 +100,13 @@ class ChangingHost {
   }
 
   /** The pool's part: a place, an announcement, the last question, the send. */
-  #startCall(call: ToldCall): StartedCall {
+  #startCall(call: PoolCall): CallHandle {
     const cancelled = new AbortController();
     void this.#runCall(call, cancelled.signal).then((output) => call.finished(output));
     return { cancel: (error) => cancelled.abort(error) };
   }
 
-  async #runCall(call: ToldCall, signal: AbortSignal): Promise<ToolOutput> {
+  async #runCall(call: PoolCall, signal: AbortSignal): Promise<ToolOutput> {
     try {
       await setImmediate();
       this.#reach('in the queue');

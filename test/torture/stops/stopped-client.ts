@@ -1,4 +1,4 @@
-import type { StartedCall, ToldCall } from '../../../src/agent/mcp/client/server-call.ts';
+import type { CallHandle, PoolCall } from '../../../src/agent/mcp/client/server-call.ts';
 import { convertError } from '../../../src/agent/mcp/client/tool-result.ts';
 import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
 import { ToolEvents } from '../../../src/agent/mcp/tool-events.ts';
@@ -40,7 +40,7 @@ export class StoppedClient {
     };
     const unused = () => Promise.reject(new Error('not part of this test'));
     const pool = {
-      startCall: (_: unknown, call: ToldCall) => this.#server(call),
+      startCall: (_: unknown, call: PoolCall) => this.#server(call),
       ...{ describeCall: unused, listTools: unused, listResources: unused, listPrompts: unused },
     };
     const deps = { pool, registry: this.#cache, audit: noAudit, events: new ToolEvents() };
@@ -86,7 +86,7 @@ export class StoppedClient {
     this.#guest.start(call, take);
   }
 
-  #server(call: ToldCall): StartedCall {
+  #server(call: PoolCall): CallHandle {
     try {
       call.beforeDispatch?.({ ...definition, name: call.tool }, {});
     } catch (error) {

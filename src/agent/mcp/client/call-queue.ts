@@ -1,32 +1,32 @@
 export interface CallQueueLimits {
-  /** How many hold a place at one time. */
+  /** Slots in use at one time. */
   readonly capacity: number;
-  /** How many may wait for one. */
+  /** Entries that may wait. */
   readonly maxQueued: number;
 }
 
-/** Who waits for a place. One of the two is called, once, unless it leaves the line before. */
-export interface Waiter {
+/** One waiting call. Exactly one of the callbacks is called, once, unless the entry leaves before. */
+export interface QueueEntry {
   readonly owner: string;
-  /** It has its place now, and gives it back by {@link CallQueue.release}. */
-  placed(queue: CallQueue): void;
-  refused(error: Error): void;
+  /** The entry has a slot and must return it by {@link CallQueue.release}. */
+  onSlot(queue: CallQueue): void;
+  onEvicted(error: Error): void;
 }
 
 /**
- * Places for work, given out in turn to the owners that wait, and in order within an owner. When the line is full, the
- * newest entry of the owner with most of them makes way for an owner with fewer, so nobody can keep others out.
+ * Slots for calls, granted round-robin between the waiting owners and in order within an owner. When the queue is full,
+ * the newest entry of the owner with most entries is evicted for an owner with fewer, so that no owner can starve others.
  */
 export class CallQueue {
   #capacity: number;
   readonly #maxQueued: number;
   readonly #full: () => Error;
-  readonly #waiting = new Map<string, Set<Waiter>>();
+  readonly #entries = new Map<string, Set<QueueEntry>>();
   #queued = 0;
   #running = 0;
   #isServing = false;
 
-  /** `full` makes the error for whoever finds no place in the line. */
+  /** `full` creates the error for an entry that finds no room. */
   constructor(limits: CallQueueLimits, full: () => Error) {
     this.#capacity = limits.capacity;
     this.#maxQueued = limits.maxQueued;
@@ -46,65 +46,66 @@ export class CallQueue {
     this.#serve();
   }
 
-  /** A place that is free now; false: there is none, or others were first. */
+  /** Takes a slot if one is free and no entry waits. */
   take(): boolean {
     if (this.#running >= this.#capacity || this.#queued > 0) return false;
     this.#running += 1;
     return true;
   }
 
-  /** Gives back one place that was taken or given; whoever holds it sees to it that it does so once. */
+  /** Returns one slot. Each holder must call it exactly once. */
   release(): void {
     this.#running -= 1;
     this.#serve();
   }
 
-  /** Stands in line. @throws the error for a full line */
-  enter(waiter: Waiter): void {
-    const { owner } = waiter;
-    const leaver = this.#queued < this.#maxQueued ? null : this.#leaverFor(owner);
-    const line = this.#waiting.get(owner);
-    if (line === undefined) this.#waiting.set(owner, new Set([waiter]));
-    else line.add(waiter);
+  /** Starts waiting. @throws the error for a full queue */
+  enter(entry: QueueEntry): void {
+    const { owner } = entry;
+    const evicted = this.#queued < this.#maxQueued ? null : this.#evictFor(owner);
+    const own = this.#entries.get(owner);
+    if (own === undefined) this.#entries.set(owner, new Set([entry]));
+    else own.add(entry);
     this.#queued += 1;
-    // Last: whoever hears of it may do anything.
-    leaver?.refused(this.#full());
+    // Last, because the callback may re-enter the queue.
+    evicted?.onEvicted(this.#full());
   }
 
-  /** Waits no longer. */
-  leave(waiter: Waiter): void {
-    const line = this.#waiting.get(waiter.owner);
-    if (line === undefined || !line.delete(waiter)) return;
+  /** Stops waiting. */
+  leave(entry: QueueEntry): void {
+    const own = this.#entries.get(entry.owner);
+    if (own === undefined || !own.delete(entry)) return;
     this.#queued -= 1;
-    if (line.size === 0) this.#waiting.delete(waiter.owner);
+    if (own.size === 0) this.#entries.delete(entry.owner);
   }
 
-  /** Whoever is served may end at once and release its place: the one loop goes on with that, however many there are. */
+  /** An entry may end in its callback and release its slot: the running loop handles that, without recursion. */
   #serve(): void {
     if (this.#isServing) return;
     this.#isServing = true;
     try {
       while (this.#running < this.#capacity && this.#queued > 0) {
-        const [owner, line] = this.#waiting.entries().next().value as [string, Set<Waiter>];
-        const waiter = line.values().next().value as Waiter;
-        this.leave(waiter);
-        // An owner that was served goes to the end of the round.
-        if (this.#waiting.delete(owner)) this.#waiting.set(owner, line);
+        const [owner, own] = this.#entries.entries().next().value as [string, Set<QueueEntry>];
+        const entry = own.values().next().value as QueueEntry;
+        this.leave(entry);
+        // The served owner moves to the end of the rotation.
+        if (this.#entries.delete(owner)) this.#entries.set(owner, own);
         this.#running += 1;
-        waiter.placed(this);
+        entry.onSlot(this);
       }
     } finally {
       this.#isServing = false;
     }
   }
 
-  /** Who has made way for one of this owner. @throws the error for a full line */
-  #leaverFor(owner: string): Waiter {
-    let longest: Set<Waiter> | null = null;
-    for (const line of this.#waiting.values()) if (longest === null || line.size > longest.size) longest = line;
-    const own = this.#waiting.get(owner)?.size ?? 0;
+  /** Evicts an entry in favour of this owner. @throws the error for a full queue */
+  #evictFor(owner: string): QueueEntry {
+    let longest: Set<QueueEntry> | null = null;
+    for (const entries of this.#entries.values())
+      if (longest === null || entries.size > longest.size) longest = entries;
+    const own = this.#entries.get(owner)?.size ?? 0;
     if (longest === null || longest.size <= own + 1) throw this.#full();
-    const newest = [...longest].at(-1) as Waiter;
+    const newest = [...longest].at(-1) as QueueEntry;
     this.leave(newest);
     return newest;
   }

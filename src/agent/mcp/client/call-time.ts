@@ -1,81 +1,77 @@
 import type { McpServerRecord } from '../../../server/records/server.ts';
 
-/** Something that has to be over in time. */
+/** Something that has to end in time. */
 export interface Deadline {
-  /** By `performance.now()`; set by whoever keeps it. */
+  /** By `performance.now()`; set by {@link Deadlines}. */
   dueMs: number;
-  /** It was not. It is kept no longer. */
+  /** The deadline passed and is no longer registered. */
   expire(): void;
 }
 
 /**
- * Many deadlines, one timer. Nearly all calls end in time, so keeping a deadline costs an entry in a set, and only the
- * timer looks for the earliest: at the latest then, which is as seldom as calls are long.
+ * Many deadlines on one timer. Nearly all calls end in time, so registering one costs a set entry; only the timer looks
+ * for the earliest deadline, and only when it fires.
+ *
+ * perf: bench/topics/mcp.ts "stdio, one at a time"
  */
 export class Deadlines {
-  readonly #kept = new Set<Deadline>();
+  readonly #deadlines = new Set<Deadline>();
   #timer: NodeJS.Timeout | null = null;
   #timerMs = Number.POSITIVE_INFINITY;
 
-  keep(deadline: Deadline, inMs: number): void {
+  add(deadline: Deadline, inMs: number): void {
     deadline.dueMs = performance.now() + inMs;
-    this.#kept.add(deadline);
+    this.#deadlines.add(deadline);
     if (deadline.dueMs < this.#timerMs) this.#setTimer(deadline.dueMs);
-    else if (this.#kept.size === 1) this.#timer?.ref();
+    else if (this.#deadlines.size === 1) this.#timer?.ref();
   }
 
-  drop(deadline: Deadline): void {
-    // The timer stays as it is, but holds up no process that has nothing else to do.
-    if (this.#kept.delete(deadline) && this.#kept.size === 0) this.#timer?.unref();
+  remove(deadline: Deadline): void {
+    // The timer keeps running, but does not keep an otherwise idle process alive.
+    if (this.#deadlines.delete(deadline) && this.#deadlines.size === 0) this.#timer?.unref();
   }
 
   #setTimer(dueMs: number): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timerMs = dueMs;
-    this.#timer = setTimeout(() => this.#look(), Math.max(1, Math.ceil(dueMs - performance.now())));
+    this.#timer = setTimeout(() => this.#expireDue(), Math.max(1, Math.ceil(dueMs - performance.now())));
   }
 
-  #look(): void {
+  #expireDue(): void {
     this.#timer = null;
     this.#timerMs = Number.POSITIVE_INFINITY;
     const now = performance.now();
-    for (const deadline of [...this.#kept]) {
-      if (deadline.dueMs > now || !this.#kept.delete(deadline)) continue;
+    for (const deadline of [...this.#deadlines]) {
+      if (deadline.dueMs > now || !this.#deadlines.delete(deadline)) continue;
       deadline.expire();
     }
     let earliest = Number.POSITIVE_INFINITY;
-    for (const { dueMs } of this.#kept) earliest = Math.min(earliest, dueMs);
+    for (const { dueMs } of this.#deadlines) earliest = Math.min(earliest, dueMs);
     if (earliest < this.#timerMs) this.#setTimer(earliest);
   }
 }
 
-/** Of all calls of the process. */
+/** Shared by all calls of the process. */
 const deadlines = new Deadlines();
 
-/** Told when the time is over. */
-export interface Timed {
-  expire(): void;
-}
-
 /**
- * The time of one call. It has `tool_timeout_ms` from when it is sent, as much again each time its server tells how far it
- * is, within the longest that its record allows, and none of it passes while somebody thinks about a question.
+ * Time budget of one call: `tool_timeout_ms` from its dispatch, extended by each progress notification up to
+ * `max_tool_timeout_ms`, and paused while a user answers a request of the server.
  */
 export class CallTime implements Deadline {
   dueMs = 0;
-  readonly #call: Timed;
+  readonly expire: () => void;
   readonly #timeoutMs: number;
-  /** For a call whose server goes on telling how far it is. */
+  /** Limit with progress. */
   readonly #longestMs: number;
-  /** By `performance.now()`: progress puts its end off to here. */
+  /** By `performance.now()`: progress extends the deadline at most to here. */
   #latestMs = 0;
-  /** What is left while the clock stands still, and since when it does. */
   #leftMs = 0;
-  #stoppedAtMs = 0;
+  #pausedAtMs = 0;
 
   /** `wantedMs` can only shorten what the record allows. */
-  constructor(call: Timed, wantedMs = Number.POSITIVE_INFINITY, { budgets }: McpServerRecord) {
-    this.#call = call;
+  constructor({ budgets }: McpServerRecord, wantedMs = Number.POSITIVE_INFINITY, expire: () => void) {
+    this.expire = expire;
     this.#timeoutMs = Math.min(wantedMs, budgets.tool_timeout_ms);
     this.#longestMs = Math.min(wantedMs, Math.max(budgets.tool_timeout_ms, budgets.max_tool_timeout_ms));
   }
@@ -84,46 +80,41 @@ export class CallTime implements Deadline {
     return this.#longestMs > this.#timeoutMs;
   }
 
-  /** What it had, for who has to say that it was not enough. */
+  /** The limit that the call exceeded, for the error. */
   get limitMs(): number {
     return this.mayBeLonger && this.dueMs >= this.#latestMs ? this.#longestMs : this.#timeoutMs;
   }
 
-  /** Until the answer is there; gives how long that may be. */
-  begin(): number {
-    this.keep(this.#timeoutMs);
+  /** Returns the time for the response. */
+  start(): number {
+    this.startWait(this.#timeoutMs);
     this.#latestMs = this.dueMs + this.#longestMs - this.#timeoutMs;
     return this.#timeoutMs;
   }
 
-  /** Another `tool_timeout_ms` from now, but never beyond the longest. */
-  putOff(): void {
+  extend(): void {
     this.dueMs = Math.min(performance.now() + this.#timeoutMs, this.#latestMs);
   }
 
-  stop(): void {
-    this.#stoppedAtMs = performance.now();
-    this.#leftMs = Math.max(0, this.dueMs - this.#stoppedAtMs);
-    this.drop();
+  pause(): void {
+    this.#pausedAtMs = performance.now();
+    this.#leftMs = Math.max(0, this.dueMs - this.#pausedAtMs);
+    this.clear();
   }
 
-  /** Gives how long it still may be. */
-  goOn(): number {
-    this.#latestMs += performance.now() - this.#stoppedAtMs;
-    this.keep(this.#leftMs);
+  /** Returns the time that is left. */
+  resume(): number {
+    this.#latestMs += performance.now() - this.#pausedAtMs;
+    this.startWait(this.#leftMs);
     return this.#leftMs;
   }
 
-  /** Another wait of the same call. */
-  keep(ms: number): void {
-    deadlines.keep(this, ms);
+  /** Another wait of the same call, with a time of its own. */
+  startWait(ms: number): void {
+    deadlines.add(this, ms);
   }
 
-  drop(): void {
-    deadlines.drop(this);
-  }
-
-  expire(): void {
-    this.#call.expire();
+  clear(): void {
+    deadlines.remove(this);
   }
 }

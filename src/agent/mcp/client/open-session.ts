@@ -200,10 +200,10 @@ class Opening {
     const era = client.getProtocolEra() ?? 'legacy';
     const requests = new LibraryCalls(client);
     this.#libraryCalls = requests;
-    const calls = transport instanceof SseTransport ? requests : transport;
+    const calls = transport instanceof SseTransport ? requests : transport.calls;
     if (era === 'modern' && !(transport instanceof SseTransport)) {
       const version = client.getNegotiatedProtocolVersion() ?? MODERN_VERSION;
-      transport.describeEachBy(requestMeta(version, { client: options.client, capabilities }, library));
+      transport.calls.setSessionMeta(requestMeta(version, { client: options.client, capabilities }, library));
     }
     const mirrorsHeaders = era === 'modern' && transport instanceof StreamableHttpTransport;
     const about = { serverId, client, library, redact, redactContent };

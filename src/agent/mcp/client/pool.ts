@@ -15,7 +15,7 @@ import type { Spawn } from './process/launch.ts';
 import { ProcessSupervisor } from './process/supervisor.ts';
 import { loadSchemaEngine, type SchemaEngine } from './schema/checks.ts';
 import { SchemaThread } from './schema/schema-thread.ts';
-import type { DescribedCall, ProposedCall, StartedCall, ToldCall } from './server-call.ts';
+import type { CallHandle, DescribedCall, PoolCall, ProposedCall } from './server-call.ts';
 import { ServerEntry, type ServerHealth, type ServerStep } from './server-entry.ts';
 import type { ServerSession } from './session.ts';
 import type { ToolList } from './tool-list.ts';
@@ -51,7 +51,7 @@ interface ListOptions {
   readonly signal?: AbortSignal;
 }
 
-const nothingStarted: StartedCall = { cancel: () => {} };
+const nothingStarted: CallHandle = { cancel: () => {} };
 
 /** Long enough for every grace of a server that ends slowly. */
 const CLOSE_TIMEOUT_MS = 8_000;
@@ -166,11 +166,11 @@ export class McpPool {
   }
 
   /** Calls a tool at most once. A failure is an outcome, not an exception. */
-  startCall(record: McpServerRecord, call: ToldCall): StartedCall {
+  startCall(record: McpServerRecord, call: PoolCall): CallHandle {
     return this.#startCall(record, call, () => null);
   }
 
-  #startCall(record: McpServerRecord, call: ToldCall, user: () => PoolUser | null): StartedCall {
+  #startCall(record: McpServerRecord, call: PoolCall, user: () => PoolUser | null): CallHandle {
     let entry: ServerEntry;
     try {
       entry = this.#entry(record, user());

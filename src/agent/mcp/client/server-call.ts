@@ -2,9 +2,9 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../../../base/jso
 import { ignoreWaits, type Wait, type Waiting } from '../../../base/listeners.ts';
 import type { CallKind } from '../../../runtime/port/policy-layers.ts';
 import type { McpServerRecord } from '../../../server/records/server.ts';
-import type { CallQueue, Waiter } from './call-queue.ts';
-import type { Asker, CallProgress } from './call-sender.ts';
-import { CallTime, type Timed } from './call-time.ts';
+import type { CallQueue, QueueEntry } from './call-queue.ts';
+import type { CallProgress, RequestObserver } from './call-sender.ts';
+import { CallTime } from './call-time.ts';
 import type { ServerConnection } from './connection.ts';
 import { CallQuestions, type QuestionContext } from './elicitation/call-questions.ts';
 import type { Question, QuestionReply } from './elicitation/question.ts';
@@ -16,63 +16,142 @@ import type { ServerSession } from './session.ts';
 import type { CheckedTool, CompiledToolList, ToolChecks, ToolDescriptor } from './tool-list.ts';
 import { convertError, convertResult, type ToolOutput } from './tool-result.ts';
 
-/** A call whose connection broke while it waited gets one more; after that it fails. */
+/*
+ * One call at one server: slots, session, tool, argument check, dispatch, result.
+ *
+ * Invariants
+ * - A request is sent at most once. Exceptions, because the server then did not execute it: the server does not know the
+ *   session any more, or rejects the mirrored headers (HEADER_MISMATCH). Each call gets one such repetition.
+ * - `finished` is called exactly once, with a result or an error; after it nothing of the call is pending.
+ * - If a slot, the session, a fresh tool list and a cheap check are available, the call is sent synchronously in
+ *   `start()`: no promise in between. perf: bench/topics/mcp.ts "stdio, one at a time"
+ * - The queue wait and the server's work have separate budgets; connecting and listing have their own deadlines.
+ *
+ * Ownership: the ServerEntry holds the call in `calls` until it ends. The call owns its slots and its session lease and
+ * releases them in `#release()`.
+ *
+ * Not handled here: policy, approvals and audit events (tool-calls.ts), reconnects (connection.ts).
+ */
+
+/** A call that its caller has permitted. */
+export interface PoolCall {
+  /** @default tool */
+  readonly kind?: CallKind | undefined;
+  /** The server's own name of the tool or the prompt, or the URI of the resource. */
+  readonly tool: string;
+  readonly args: JsonObject;
+  /** Owner of the call: slots at a busy server rotate between owners. */
+  readonly owner: string;
+  /** Added to the `_meta` of a tool call. */
+  readonly meta?: JsonObject | undefined;
+  /** Trace context for intermediaries in front of a server (HTTP header); `meta` carries it to the server itself. */
+  readonly traceparent?: string | undefined;
+  /** Can only shorten what the record allows. */
+  readonly timeoutMs?: number | undefined;
+  /** Can only lower what the record allows. */
+  readonly maxOutputBytes?: number | undefined;
+  /** Whether the result keeps its `_meta`: programs get it, models do not. @default false */
+  readonly keepsMeta?: boolean | undefined;
+  /** Awaited once the call has its slots, with the tool and the final arguments. A rejection prevents the dispatch. */
+  readonly announce?: ((tool: ToolDescriptor, args: JsonObject) => Promise<void>) | undefined;
+  /** Called synchronously right before the dispatch, after every wait. Throws an McpError to refuse the call. */
+  beforeDispatch?(tool: ToolDescriptor, args: JsonObject): void;
+  /** The server requests user input during the call; the signal withdraws the request. @default it is declined */
+  asked?(question: Question, signal: AbortSignal): Promise<QuestionReply>;
+  /** The server reported progress. Not throttled. */
+  progressed?(progress: CallProgress): void;
+  /** Called exactly once, possibly before `startCall` returns. A failed call has an output too. */
+  finished(output: ToolOutput): void;
+}
+
+/** A call that waits for an approval. */
+export interface ProposedCall extends Pick<PoolCall, 'kind' | 'tool' | 'args'> {
+  readonly signal?: AbortSignal;
+}
+
+/** What would be sent for a {@link ProposedCall} now. */
+export interface DescribedCall {
+  readonly tool: ToolDescriptor;
+  readonly args: JsonObject;
+}
+
+export interface CallHandle {
+  /** Ends the call with this error in whatever state it is. A server that has the request is notified. */
+  cancel(error: McpError): void;
+}
+
+/** What the calls at one server share. */
+export interface CallSite {
+  readonly record: McpServerRecord;
+  readonly queue: CallQueue;
+  readonly connection: ServerConnection;
+  readonly tools: ListCache<RawListing, CompiledToolList>;
+  readonly checks: ToolChecks;
+  readonly calls: Set<CallHandle>;
+  /** The server answered a call after this time. */
+  answerTook(ms: number): void;
+  /** Slots for calls in flight, shared by all servers. */
+  readonly places: CallQueue;
+  readonly limits: PoolLimits;
+  readonly waiting: Waiting;
+}
+
+/** Connections that one call may use: after a second one breaks while the call waits, the call fails. */
 const MAX_ROUNDS = 2;
 
-/** The parameters that are sent as headers are not those that we know of: the tool has changed. */
+/** JSON-RPC code: the mirrored headers do not match the server's tool, so the cached tool list is outdated. */
 const HEADER_MISMATCH = -32020;
 
-/** What is asked for, as far as it was checked. */
-type Found = Omit<CheckedTool, 'input'>;
+/** The checked tool, resource or prompt. */
+type CallTarget = Omit<CheckedTool, 'input'>;
 
 /**
- * One call at one server. It gathers what it needs: a place, a session, the tool, a verdict on its arguments, a place
- * among all calls, and is sent the moment nothing is missing. Where all of it is there already, that is at once and
- * without a promise; where something is missing, it waits for that and looks again.
+ * State machine of one call. `#missing()` acquires what is available and names what to wait for; `#proceed()` repeats it
+ * after each wait and dispatches the call when nothing is missing.
  */
-export class ServerCall implements StartedCall, Asker, QuestionContext, Waiter, Timed {
+export class ServerCall implements CallHandle, RequestObserver, QuestionContext, QueueEntry {
   readonly owner: string;
-  readonly #call: ToldCall;
+  readonly #call: PoolCall;
   readonly #kind: CallKind;
   readonly #site: CallSite;
   readonly wantsProgress: boolean;
   readonly #time: CallTime;
   readonly #maxOutputBytes: number;
-  #hasPlace = false;
-  #hasPlaceAnywhere = false;
+  #hasServerSlot = false;
+  #hasCallSlot = false;
   #session: ServerSession | null = null;
   #rounds = 0;
   #tools: CompiledToolList | null = null;
-  /** Takes the arguments of this call, as they are sent. */
-  #found: Found | null = null;
+  /** Set once the arguments are checked. */
+  #found: CallTarget | null = null;
   #args: JsonObject;
   #isAnnounced = false;
-  /** The line it stands in, since when, and how long it may still. */
-  #line: CallQueue | null = null;
-  #lineSinceMs = 0;
-  #lineLeftMs: number;
-  /** Ends what it waits for besides places. */
+  /** The queue this call waits in, when it entered, and its remaining wait budget. */
+  #queuedIn: CallQueue | null = null;
+  #queuedSinceMs = 0;
+  #queueBudgetMs: number;
+  /** Aborts the pending connect or listing. */
   #wait: AbortController | null = null;
   #waitIsOver: (() => void) | null = null;
-  /** Under which id the server has it; null: it does not, or has answered. */
-  #sent: number | null = null;
-  #askedAtMs = 0;
+  /** Id of the request in flight; null: not sent, or answered. */
+  #sent: string | null = null;
+  #sentAtMs = 0;
   #inputRounds = 0;
   #questions: CallQuestions | null = null;
   #isCancelled = false;
   #hasEnded = false;
 
-  constructor(call: ToldCall, site: CallSite) {
+  constructor(call: PoolCall, site: CallSite) {
     const { budgets } = site.record;
     this.#call = call;
     this.#kind = call.kind ?? 'tool';
     this.#args = call.args;
     this.#site = site;
     this.owner = call.owner;
-    this.#time = new CallTime(this, call.timeoutMs, site.record);
+    this.#time = new CallTime(site.record, call.timeoutMs, () => this.#expire());
     this.wantsProgress = this.#time.mayBeLonger;
     this.#maxOutputBytes = Math.min(call.maxOutputBytes ?? Number.POSITIVE_INFINITY, budgets.max_tool_output_bytes);
-    this.#lineLeftMs = site.limits.queueTimeoutMs;
+    this.#queueBudgetMs = site.limits.queueTimeoutMs;
   }
 
   start(): void {
@@ -85,21 +164,21 @@ export class ServerCall implements StartedCall, Asker, QuestionContext, Waiter, 
     this.#fail(error);
   }
 
-  placed(queue: CallQueue): void {
-    this.#leaveLine();
-    if (queue === this.#site.queue) this.#hasPlace = true;
-    else this.#hasPlaceAnywhere = true;
+  onSlot(queue: CallQueue): void {
+    this.#leaveQueue();
+    if (queue === this.#site.queue) this.#hasServerSlot = true;
+    else this.#hasCallSlot = true;
     this.#proceed();
   }
 
-  refused(error: Error): void {
-    this.#leaveLine();
+  onEvicted(error: Error): void {
+    this.#leaveQueue();
     this.#fail(error);
   }
 
-  expire(): void {
+  #expire(): void {
     const { server_id: serverId } = this.#site.record;
-    if (this.#line !== null) {
+    if (this.#queuedIn !== null) {
       const { queueTimeoutMs } = this.#site.limits;
       const message = `the call waited in the queue of server "${serverId}" for more than ${queueTimeoutMs} ms (queueTimeoutMs)`;
       this.#fail(new McpBudgetError(serverId, message));
@@ -109,19 +188,19 @@ export class ServerCall implements StartedCall, Asker, QuestionContext, Waiter, 
     }
   }
 
-  progressed(progress: CallProgress): void {
+  onProgress(progress: CallProgress): void {
     if (this.#sent === null || this.#hasEnded) return;
-    this.#time.putOff();
+    this.#time.extend();
     this.#call.progressed?.(progress);
   }
 
-  answered(result: JsonObject): void {
+  onResult(result: JsonObject): void {
     this.#sent = null;
-    this.#site.answerTook(performance.now() - this.#askedAtMs);
-    if (result.resultType === 'input_required' && this.#goesOn(result)) return;
-    this.#time.drop();
+    this.#site.answerTook(performance.now() - this.#sentAtMs);
+    if (result.resultType === 'input_required' && this.#continues(result)) return;
+    this.#time.clear();
     this.#endWait();
-    const problem = this.#site.checks.outputProblem(this.#found as Found, result);
+    const problem = this.#site.checks.outputProblem(this.#found as CallTarget, result);
     if (!(problem instanceof Promise)) this.#finish(this.#outputOf(result, problem));
     else {
       problem.then(
@@ -131,12 +210,12 @@ export class ServerCall implements StartedCall, Asker, QuestionContext, Waiter, 
     }
   }
 
-  failed(error: unknown): void {
+  onError(error: unknown): void {
     this.#sent = null;
     const session = this.#session as ServerSession;
     const failure = session.failure(error, this.#subject());
     const neverRan = failure instanceof McpConnectionError && failure.session === 'unknown' && !session.usable;
-    // Servers without such headers may mean anything by that code, after the call as well.
+    // A server that does not mirror headers may use this code for anything, also after executing the call.
     const otherHeaders =
       this.#kind === 'tool' &&
       session.mirrorsHeaders &&
@@ -158,13 +237,13 @@ export class ServerCall implements StartedCall, Asker, QuestionContext, Waiter, 
   }
 
   stopClock(): void {
-    this.#time.stop();
+    this.#time.pause();
     this.#endWait();
   }
 
   startClock(): void {
     if (this.#hasEnded) return;
-    this.#tellWait(this.#time.goOn());
+    this.#reportWait(this.#time.resume());
   }
 
   #proceed(): void {
@@ -172,7 +251,7 @@ export class ServerCall implements StartedCall, Asker, QuestionContext, Waiter, 
     try {
       const missing = this.#missing();
       if (missing === null) this.#send();
-      else if (missing !== 'place') {
+      else if (missing !== 'slot') {
         missing.then(
           () => this.#proceed(),
           (error) => this.#fail(error),
@@ -183,13 +262,13 @@ export class ServerCall implements StartedCall, Asker, QuestionContext, Waiter, 
     }
   }
 
-  /** Takes what can be had now. Gives what has to be waited for: a promise, or a place, which comes by itself. */
-  #missing(): Promise<void> | 'place' | null {
+  /** Acquires what is available. Returns what to wait for: a promise, or a slot, which the queue grants later. */
+  #missing(): Promise<void> | 'slot' | null {
     const { queue, connection, tools, checks, places } = this.#site;
     const { tool, announce } = this.#call;
     const kind = this.#kind;
-    this.#hasPlace ||= queue.take();
-    if (!this.#hasPlace) return this.#standInLine(queue);
+    this.#hasServerSlot ||= queue.take();
+    if (!this.#hasServerSlot) return this.#waitInQueue(queue);
     for (;;) {
       this.#session ??= connection.hold();
       if (this.#session === null) return this.#connect();
@@ -203,8 +282,8 @@ export class ServerCall implements StartedCall, Asker, QuestionContext, Waiter, 
         if (checking !== undefined) return this.#checked(found, checking);
         this.#found = found;
       }
-      this.#hasPlaceAnywhere ||= places.take();
-      if (!this.#hasPlaceAnywhere) return this.#standInLine(places);
+      this.#hasCallSlot ||= places.take();
+      if (!this.#hasCallSlot) return this.#waitInQueue(places);
       if (this.#session.usable) break;
       this.#startOver();
     }
@@ -213,26 +292,25 @@ export class ServerCall implements StartedCall, Asker, QuestionContext, Waiter, 
   }
 
   #send(): void {
-    const found = this.#found as Found;
+    const found = this.#found as CallTarget;
     this.#call.beforeDispatch?.(found.tool, this.#args);
-    this.#tellWait(this.#time.begin());
-    this.#ask(null);
+    this.#reportWait(this.#time.start());
+    this.#request(null);
   }
 
-  /** Until the answer is there. */
-  #tellWait(timeoutMs: number): void {
+  #reportWait(timeoutMs: number): void {
     const { waiting, record } = this.#site;
     if (waiting !== ignoreWaits)
-      this.#waitIsOver = waiting(answerOf(this.#kind, this.#found as Found, record, timeoutMs));
+      this.#waitIsOver = waiting(responseWait(this.#kind, this.#found as CallTarget, record, timeoutMs));
   }
 
-  /** Whether a server of the new era wants something before it gives a result, and may have it. */
-  #goesOn(result: JsonObject): boolean {
+  /** Whether the result is a permitted request for input of a server of the new era; then the call continues. */
+  #continues(result: JsonObject): boolean {
     const mayGoOn = this.#session?.era === 'modern' && this.#inputRounds < MAX_INPUT_ROUNDS;
     const round = mayGoOn ? inputRound(result) : null;
     if (round === null) return false;
     this.#inputRounds += 1;
-    if (round.requests.length === 0) this.#ask(continuation(round, []));
+    if (round.requests.length === 0) this.#request(continuation(round, []));
     else this.#answerRound(round).catch((error) => this.#fail(error));
     return true;
   }
@@ -248,7 +326,7 @@ export class ServerCall implements StartedCall, Asker, QuestionContext, Waiter, 
       }
       if (this.#hasEnded) return;
     }
-    this.#ask(continuation(round, responses));
+    this.#request(continuation(round, responses));
   }
 
   #unanswered({ message }: Error): McpToolError {
@@ -257,20 +335,21 @@ export class ServerCall implements StartedCall, Asker, QuestionContext, Waiter, 
     return new McpToolError(this.#site.record.server_id, tool, `${what}: its server ${message}`);
   }
 
-  #ask(more: JsonObject | null): void {
+  #request(continuation: JsonObject | null): void {
     const { calls, requests } = this.#session as ServerSession;
-    const { headers } = this.#found as Found;
-    const { tool, traceparent } = this.#call;
+    const { headers } = this.#found as CallTarget;
+    const { tool, traceparent, meta } = this.#call;
     const kind = this.#kind;
-    this.#askedAtMs = performance.now();
+    const args = this.#args;
+    this.#sentAtMs = performance.now();
     try {
       const id =
         kind === 'tool'
-          ? calls.ask(tool, this.#args, this, callHeaders(headers, this.#args, traceparent), more, this.#call.origin)
-          : requests.askFor(...offerRequest(kind, tool, this.#args, more, traceparent), this);
+          ? calls.call({ tool, args, headers: callHeaders(headers, args, traceparent), continuation, meta }, this)
+          : requests.request(...offerRequest(kind, tool, args, continuation, traceparent), this);
       if (!this.#hasEnded) this.#sent = id;
     } catch (error) {
-      this.failed(error);
+      this.onError(error);
     }
   }
 
@@ -303,7 +382,7 @@ export class ServerCall implements StartedCall, Asker, QuestionContext, Waiter, 
       way?.cancel(this.#sent, String(error));
     }
     this.#questions?.end(error instanceof Error ? error : callEnded());
-    this.#line?.leave(this);
+    this.#queuedIn?.leave(this);
     this.#wait?.abort(error);
     this.#finish(convertError(error, this.#maxOutputBytes));
   }
@@ -312,19 +391,19 @@ export class ServerCall implements StartedCall, Asker, QuestionContext, Waiter, 
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.#questions?.end(callEnded());
-    this.#time.drop();
+    this.#time.clear();
     this.#endWait();
     this.#site.calls.delete(this);
-    // Whoever cancels one call often cancels those that wait behind it in the same breath: they must not be sent first.
-    if (this.#isCancelled) queueMicrotask(() => this.#giveBack());
-    else this.#giveBack();
+    // A caller that cancels this call often cancels the calls behind it too: none of them may be dispatched in between.
+    if (this.#isCancelled) queueMicrotask(() => this.#release());
+    else this.#release();
     this.#call.finished(output);
   }
 
-  #giveBack(): void {
-    if (this.#hasPlaceAnywhere) this.#site.places.release();
+  #release(): void {
+    if (this.#hasCallSlot) this.#site.places.release();
     this.#session?.release();
-    if (this.#hasPlace) this.#site.queue.release();
+    if (this.#hasServerSlot) this.#site.queue.release();
   }
 
   async #connect(): Promise<void> {
@@ -344,15 +423,12 @@ export class ServerCall implements StartedCall, Asker, QuestionContext, Waiter, 
     this.#found = found;
   }
 
-  async #announce(announce: NonNullable<ToldCall['announce']>): Promise<void> {
-    await announce((this.#found as Found).tool, this.#args);
+  async #announce(announce: NonNullable<PoolCall['announce']>): Promise<void> {
+    await announce((this.#found as CallTarget).tool, this.#args);
     this.#isAnnounced = true;
   }
 
-  /**
-   * The server does not know the session any more, or wants other headers than it said, so the call never ran: it is sent
-   * once more, in a new session or by a new list.
-   */
+  /** The server rejected the request unexecuted: sends it once more, in a new session or by a new tool list. */
   #sendAgain(failure: McpError): void {
     if (this.#rounds > 0) {
       this.#fail(failure);
@@ -360,15 +436,15 @@ export class ServerCall implements StartedCall, Asker, QuestionContext, Waiter, 
     }
     this.#questions?.end(failure);
     this.#questions = null;
-    this.#time.drop();
+    this.#time.clear();
     this.#endWait();
     this.#startOver();
     this.#proceed();
   }
 
-  /** The connection broke while the call waited: everything that hung on it is looked for again. */
+  /** Releases the broken session and what depended on it. @throws McpConnectionError after the last permitted round */
   #startOver(): void {
-    this.#hasPlaceAnywhere = false;
+    this.#hasCallSlot = false;
     this.#site.places.release();
     this.#session?.release();
     this.#session = null;
@@ -381,22 +457,22 @@ export class ServerCall implements StartedCall, Asker, QuestionContext, Waiter, 
     throw new McpConnectionError(serverId, 'lost', message);
   }
 
-  #standInLine(queue: CallQueue): 'place' {
+  #waitInQueue(queue: CallQueue): 'slot' {
     queue.enter(this);
-    this.#line = queue;
-    this.#lineSinceMs = performance.now();
-    this.#time.keep(this.#lineLeftMs);
+    this.#queuedIn = queue;
+    this.#queuedSinceMs = performance.now();
+    this.#time.startWait(this.#queueBudgetMs);
     const { waiting, record, limits } = this.#site;
     if (waiting !== ignoreWaits) {
-      this.#waitIsOver = waiting(queue === this.#site.queue ? placeAt(record, limits) : placeAnywhere(limits));
+      this.#waitIsOver = waiting(queue === this.#site.queue ? serverSlotWait(record, limits) : callSlotWait(limits));
     }
-    return 'place';
+    return 'slot';
   }
 
-  #leaveLine(): void {
-    this.#line = null;
-    this.#lineLeftMs = Math.max(0, this.#lineLeftMs - (performance.now() - this.#lineSinceMs));
-    this.#time.drop();
+  #leaveQueue(): void {
+    this.#queuedIn = null;
+    this.#queueBudgetMs = Math.max(0, this.#queueBudgetMs - (performance.now() - this.#queuedSinceMs));
+    this.#time.clear();
     this.#endWait();
   }
 
@@ -415,122 +491,55 @@ const callEnded = () => new Error('the call has ended');
 
 const name = ({ server_id: serverId }: McpServerRecord) => `server ${JSON.stringify(serverId)}`;
 
-export function startOf(record: McpServerRecord, timeoutMs: number): Wait {
+export function connectWait(record: McpServerRecord, timeoutMs: number): Wait {
   const command = record.stdio === null ? null : JSON.stringify(record.stdio.command);
   const how = command === null ? 'to connect' : `to start: ${command} has not completed the MCP handshake`;
   return { what: `${name(record)} ${how}`, atMostMs: timeoutMs };
 }
 
-export function listOf(kind: CallKind, record: McpServerRecord, { listTimeoutMs }: PoolLimits): Wait {
+export function listWait(kind: CallKind, record: McpServerRecord, { listTimeoutMs }: PoolLimits): Wait {
   return { what: `${name(record)} to list its ${kind}s`, atMostMs: listTimeoutMs };
 }
 
-export function placeAt(record: McpServerRecord, { queueTimeoutMs }: PoolLimits): Wait {
+export function serverSlotWait(record: McpServerRecord, { queueTimeoutMs }: PoolLimits): Wait {
   const { max_concurrency: most } = record.budgets;
   return { what: `a slot at ${name(record)}: limited to ${most} concurrent calls`, atMostMs: queueTimeoutMs };
 }
 
-export function placeAnywhere({ maxCallsInFlight, queueTimeoutMs }: PoolLimits): Wait {
+export function callSlotWait({ maxCallsInFlight, queueTimeoutMs }: PoolLimits): Wait {
   return { what: `a call slot: ${maxCallsInFlight} calls to servers are in flight`, atMostMs: queueTimeoutMs };
 }
 
-/** Of what was called, what is waited for: the same words for every call of a tool. */
-const answers = new WeakMap<Pick<CheckedTool, 'tool'>, string>();
+/** Wait texts of responses: one text for all calls of a tool. */
+const responseTexts = new WeakMap<Pick<CheckedTool, 'tool'>, string>();
 
-export function answerOf(
+export function responseWait(
   kind: CallKind,
   found: Pick<CheckedTool, 'tool'>,
   record: McpServerRecord,
   timeoutMs: number,
 ): Wait {
-  let what = answers.get(found);
+  let what = responseTexts.get(found);
   if (what === undefined) {
     what = `${kind} ${JSON.stringify(found.tool.name)} of ${name(record)}`;
-    answers.set(found, what);
+    responseTexts.set(found, what);
   }
   return { what, atMostMs: timeoutMs };
 }
 
-/** What the calls at one server share. */
-export interface CallSite {
-  readonly record: McpServerRecord;
-  readonly queue: CallQueue;
-  readonly connection: ServerConnection;
-  readonly tools: ListCache<RawListing, CompiledToolList>;
-  readonly checks: ToolChecks;
-  readonly calls: Set<StartedCall>;
-  /** The server answered a call after this time. */
-  answerTook(ms: number): void;
-  /** Places for calls in flight, shared by all servers. */
-  readonly places: CallQueue;
-  readonly limits: PoolLimits;
-  readonly waiting: Waiting;
-}
+/** Input rounds of one call. */
+const MAX_INPUT_ROUNDS = 10;
+/** Input requests of one round. */
+const MAX_INPUTS_PER_ROUND = 10;
 
-/** A call that its caller has let through. */
-export interface PoolCall {
-  /** @default tool */
-  readonly kind?: CallKind | undefined;
-  /** The server's own name of the tool or the prompt, or the uri of the resource. */
-  readonly tool: string;
-  readonly args: JsonObject;
-  /** Whose call it is; places at a busy server go round between owners. */
-  readonly owner: string;
-  /** What the server is told of the call in its `_meta`, as the inside of a JSON object. */
-  readonly origin?: string | undefined;
-  /** The trace that it is a part of, for what stands before a server; `origin` tells the server itself. */
-  readonly traceparent?: string | undefined;
-  /** Can only shorten what the record allows. */
-  readonly timeoutMs?: number | undefined;
-  /** Can only lower what the record allows. */
-  readonly maxOutputBytes?: number | undefined;
-  /** Whether the result has its `_meta`: programs get it, models do not. @default false */
-  readonly keepsMeta?: boolean | undefined;
-  /** Waited for when the call has its place, with the tool and the arguments that will be sent: it is not if this rejects. */
-  readonly announce?: ((tool: ToolDescriptor, args: JsonObject) => Promise<void>) | undefined;
-  /** Asked at the last moment, after every wait; throws an McpError to refuse the call. */
-  beforeDispatch?(tool: ToolDescriptor, args: JsonObject): void;
-  /** The server asks something during it; no answer is wanted any more when the signal aborts. @default it is declined */
-  asked?(question: Question, signal: AbortSignal): Promise<QuestionReply>;
-  /** The server says how far it is. It may do so at any rate. */
-  progressed?(progress: CallProgress): void;
-}
-
-/** A call that somebody has to decide about first. */
-export interface ProposedCall extends Pick<PoolCall, 'kind' | 'tool' | 'args'> {
-  readonly signal?: AbortSignal;
-}
-
-/** What it would be, if it were sent now. */
-export interface DescribedCall {
-  readonly tool: ToolDescriptor;
-  readonly args: JsonObject;
-}
-
-/** A call by somebody who is told of its end. */
-export interface ToldCall extends PoolCall {
-  /** Called once, maybe before the call is started: a call that fails has an outcome too. */
-  finished(output: ToolOutput): void;
-}
-
-export interface StartedCall {
-  /** Ends it with this error, wherever it is; a server that has it is told. */
-  cancel(error: McpError): void;
-}
-
-/** How often a server may have one call sent again. */
-export const MAX_INPUT_ROUNDS = 10;
-/** What it may ask for in one of those rounds. */
-export const MAX_INPUTS_PER_ROUND = 10;
-
-/** What a server wants before it goes on with a call: answers by the keys it gave, and its own state back. */
-export interface InputRound {
+/** A server of the new era needs input before it continues a call: responses by its keys, and its own state back. */
+interface InputRound {
   readonly state: string | null;
   readonly requests: readonly (readonly [key: string, request: JsonObject])[];
 }
 
-/** Null: the server gave a result, or something that cannot be gone on with. */
-export function inputRound({ resultType, inputRequests, requestState }: JsonObject): InputRound | null {
+/** Null: a result, or an unusable request for input. */
+function inputRound({ resultType, inputRequests, requestState }: JsonObject): InputRound | null {
   if (resultType !== 'input_required') return null;
   const entries = inputRequests === undefined ? [] : isJsonObject(inputRequests) ? Object.entries(inputRequests) : null;
   const state = typeof requestState === 'string' ? requestState : null;
@@ -540,8 +549,8 @@ export function inputRound({ resultType, inputRequests, requestState }: JsonObje
   return entries.every(isRequest) ? { state, requests: entries } : null;
 }
 
-/** What the call is sent with once more: the state exactly as it was given, and none where none was. */
-export function continuation({ state }: InputRound, responses: readonly (readonly [string, JsonObject])[]): JsonObject {
+/** Parameters of the continued call. The state is returned exactly as it was received. */
+function continuation({ state }: InputRound, responses: readonly (readonly [string, JsonObject])[]): JsonObject {
   return {
     ...(responses.length === 0 ? {} : { inputResponses: Object.fromEntries(responses) }),
     ...(state === null ? {} : { requestState: state }),

@@ -21,14 +21,14 @@ import type { ConnectLimits, SessionEvents } from './open-session.ts';
 import type { PoolLimits, PoolLog } from './pool-options.ts';
 import { type SchemaEngine, SchemaStrikes } from './schema/checks.ts';
 import {
+  type CallHandle,
   type CallSite,
+  connectWait,
   type DescribedCall,
-  listOf,
+  listWait,
+  type PoolCall,
   type ProposedCall,
   ServerCall,
-  type StartedCall,
-  startOf,
-  type ToldCall,
 } from './server-call.ts';
 import type { ServerSession } from './session.ts';
 import { type CompiledToolList, compileToolList, ToolChecks, type ToolList } from './tool-list.ts';
@@ -74,7 +74,7 @@ export class ServerEntry implements CallSite {
   readonly #resources: ListCache<ResourceList, ResourceList>;
   readonly #prompts: ListCache<PromptList, PromptList>;
   readonly checks: ToolChecks;
-  readonly calls = new Set<StartedCall>();
+  readonly calls = new Set<CallHandle>();
   readonly places: CallQueue;
   readonly limits: PoolLimits;
   readonly waiting: Waiting;
@@ -100,7 +100,7 @@ export class ServerEntry implements CallSite {
       open: (wanted, events, limits) =>
         this.#during(
           wanted.stdio === null ? 'connect' : 'start',
-          startOf(wanted, limits.timeoutMs),
+          connectWait(wanted, limits.timeoutMs),
           deps.open(wanted, events, limits),
         ),
       listChanged: (kind) => this.#invalidate(kind),
@@ -168,7 +168,7 @@ export class ServerEntry implements CallSite {
     return { tool: found.tool, args: prepared };
   }
 
-  startCall(call: ToldCall): StartedCall {
+  startCall(call: PoolCall): CallHandle {
     this.lastUsedMs = this.#deps.now();
     const started = new ServerCall(call, this);
     started.start();
@@ -199,7 +199,7 @@ export class ServerEntry implements CallSite {
       now,
       withSession: (work) => this.#withSession(work),
       list: (session, signal) =>
-        this.#during(`${kind}s/list`, listOf(kind, this.#record, limits), list(session, limits, signal)),
+        this.#during(`${kind}s/list`, listWait(kind, this.#record, limits), list(session, limits, signal)),
       compile,
       failed: (error) => {
         const isClosed = error instanceof McpConnectionError && error.reason === 'closed';

@@ -119,11 +119,11 @@ export class ServerSession {
 
   async #requestBeside(method: string, params: JsonObject, signal: AbortSignal): Promise<JsonObject> {
     const { promise, resolve, reject } = Promise.withResolvers<JsonObject>();
-    const id = this.calls.askFor(method, params, {
-      answered: resolve,
-      failed: reject,
+    const id = this.calls.request(method, params, {
+      onResult: resolve,
+      onError: reject,
       wantsProgress: false,
-      progressed: () => {},
+      onProgress: () => {},
       // Only during a call of a tool is there somebody who knows what it is about.
       ask: async () => ({
         action: 'decline',

@@ -17,10 +17,10 @@ function makeQueue(capacity: number, maxQueued = 100) {
         placed();
         return;
       }
-      const waiter = { owner, placed, refused: reject };
-      queue.enter(waiter);
+      const entry = { owner, onSlot: placed, onEvicted: reject };
+      queue.enter(entry);
       signal.addEventListener('abort', () => {
-        queue.leave(waiter);
+        queue.leave(entry);
         reject(signal.reason);
       });
     });
@@ -118,11 +118,11 @@ describe('places', () => {
     let ended = 0;
     queue.take();
     for (let i = 0; i < 20_000; i++) {
-      const placed = () => {
+      const onSlot = () => {
         ended += 1;
         queue.release();
       };
-      queue.enter({ owner: 'a', placed, refused: () => {} });
+      queue.enter({ owner: 'a', onSlot, onEvicted: () => {} });
     }
     queue.release();
     expect([ended, queue.running, queue.queued]).toEqual([20_000, 0, 0]);

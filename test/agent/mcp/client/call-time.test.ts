@@ -15,7 +15,7 @@ function keeper() {
         then();
       },
     };
-    deadlines.keep(deadline, inMs);
+    deadlines.add(deadline, inMs);
     return deadline;
   };
   const began = performance.now();
@@ -38,20 +38,20 @@ describe('deadlines', () => {
     const { deadlines, keep, expired } = keeper();
     const met = keep('met', 50);
     const ended = keep('ended', 100);
-    deadlines.drop(met);
-    deadlines.drop(ended);
-    const other = keep('other', 100, () => deadlines.drop(last));
+    deadlines.remove(met);
+    deadlines.remove(ended);
+    const other = keep('other', 100, () => deadlines.remove(last));
     const last = keep('last', 100);
     vi.advanceTimersByTime(500);
     expect(expired).toEqual(['other at 100']);
-    deadlines.drop(other);
+    deadlines.remove(other);
   });
 
   it('may be set anew when they expire, and after the timer found none', () => {
     const { deadlines, keep, expired } = keeper();
     keep('first', 100, () => keep('second', 100));
     vi.advanceTimersByTime(150);
-    deadlines.drop(keep('met', 10));
+    deadlines.remove(keep('met', 10));
     vi.advanceTimersByTime(200);
     keep('third', 10);
     vi.advanceTimersByTime(100);
@@ -65,10 +65,10 @@ describe('deadlines', () => {
     const kept = keep('met', 60_000);
     const held = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length - before;
     expect(held()).toBe(1);
-    deadlines.drop(kept);
+    deadlines.remove(kept);
     expect(held()).toBe(0);
-    deadlines.keep(kept, 60_000);
+    deadlines.add(kept, 60_000);
     expect(held()).toBe(1);
-    deadlines.drop(kept);
+    deadlines.remove(kept);
   });
 });

@@ -7,8 +7,9 @@ import { eraHas } from '../../../support/server-era.ts';
 import { answer, type Exchange, GREETING, json, openHttpAnswers, openStream, SESSION, text } from './http-answers.ts';
 import { call, eventually, httpRecord, openPool, parsed, textOf } from './pool-samples.ts';
 
-/** Below them are the ids of the library, which lists the tools of the old era. */
-const FIRST_OWN_ID = eraHas('listsOfTheLibrary') ? 1_000_000_000 : 1_000_000_001;
+/** In the new era the list of tools takes the first own id. */
+const FIRST_OWN_ID = eraHas('listsOfTheLibrary') ? 1 : 2;
+const ownId = (nth: number) => `spear-${FIRST_OWN_ID + nth}`;
 const session = eraHas('sessions') ? SESSION : undefined;
 const patient = { budgets: { tool_timeout_ms: 60_000, connect_timeout_ms: 10_000 } };
 const recordAt = (url: string, http: Record<string, unknown> = {}) =>
@@ -34,7 +35,7 @@ const ways = [
 describe.each(ways)('a call over HTTP that is answered by %s', (_, reply) => {
   it('goes beside the library from the first of a connection on', async () => {
     const { say } = await open((exchange) => reply(exchange, String(exchange.id)));
-    expect([await textOf(say()), await textOf(say())]).toEqual([`${FIRST_OWN_ID}`, `${FIRST_OWN_ID + 1}`]);
+    expect([await textOf(say()), await textOf(say())]).toEqual([ownId(0), ownId(1)]);
   });
 
   it('brings the headers of the session and of the record', async () => {
@@ -67,7 +68,7 @@ describe.each(ways)('a call over HTTP that is answered by %s', (_, reply) => {
       if (waiting.length === 5) for (const each of waiting.reverse()) reply(each, `for ${each.id}`);
     });
     const found = await Promise.all(Array.from({ length: 5 }, () => textOf(say())));
-    expect(found).toEqual(found.map((_each, i) => `for ${FIRST_OWN_ID + i}`));
+    expect(found).toEqual(found.map((_each, i) => `for ${ownId(i)}`));
   });
 
   it('with an answer beyond the bound fails alone, showing its beginning', async () => {
@@ -98,13 +99,13 @@ describe.each(ways)('a call over HTTP that is answered by %s', (_, reply) => {
   it('takes no other answer for its own', async () => {
     const { say, pool } = await open(({ response, id }) => {
       const others = [
-        answer(id + 1, 'other'),
+        answer(`${id}0`, 'other'),
         answer(3, 'other'),
         answer(null, 'other'),
         '{"jsonrpc":"2.0"}',
         'nonsense',
       ];
-      if (reply === ways[0][1]) json(response, answer(id + 1, 'other'));
+      if (reply === ways[0][1]) json(response, answer(`${id}0`, 'other'));
       else openStream(response).end(others.map((data) => event(null, data)).join(''));
     });
     expect((await say()).error?.message).toContain('closed the stream without a response');
@@ -115,7 +116,7 @@ describe.each(ways)('a call over HTTP that is answered by %s', (_, reply) => {
 describe('an answer as JSON', () => {
   it.each([
     ['no JSON', '{"jsonrpc":'],
-    ['no message', '{"jsonrpc":"2.0","id":1000000000,"result":"text"}'],
+    ['no message', '{"jsonrpc":"2.0","id":"spear-1","result":"text"}'],
     ['a text', '"text"'],
   ])('that is %s fails its call at once', async (_, body) => {
     const { say } = await open(({ response }) => void json(response, body));
@@ -159,7 +160,7 @@ describe('an answer as a stream', () => {
 
   if (eraHas('streamOfNotifications'))
     it('may come by the stream of another call, or by that for notifications', async () => {
-      const accepted: number[] = [];
+      const accepted: string[] = [];
       let listening: Parameters<NonNullable<Parameters<typeof openHttpAnswers>[0]['onGet']>>[1] | null = null;
       const { say } = await open(
         ({ response, id }) => {
@@ -193,7 +194,7 @@ describe('an answer as a stream', () => {
 
   it('that breaks fails its call at once, and the next one has a new connection', async () => {
     const { say, pool } = await open(({ response, id, request }) => {
-      if (id !== FIRST_OWN_ID || pool.health()[0]?.reconnects !== 0) return void json(response, answer(id, 'back'));
+      if (id !== ownId(0) || pool.health()[0]?.reconnects !== 0) return void json(response, answer(id, 'back'));
       openStream(response).write(event('1', ''));
       response.flushHeaders();
       setImmediate(() => request.socket.destroy());
@@ -206,7 +207,7 @@ describe('an answer as a stream', () => {
 
 describe('a stream that the server closed in order', () => {
   it('is gone on with from the last event, as often as that brings something', async () => {
-    let id = 0;
+    let id = '';
     const { say, server } = await open(
       (exchange) => {
         id = exchange.id;
@@ -288,7 +289,7 @@ describe('a call over HTTP that was cancelled', () => {
     // This one began later, so whatever the first would still ask for comes before.
     expect((await call(pool, record, 'say')).error?.message).toContain('closed the stream without a response');
     const asked = server.seen.filter((what) => what.startsWith('GET of'));
-    expect(asked).toEqual([`GET of ${FIRST_OWN_ID + 1}`]);
+    expect(asked).toEqual([`GET of ${ownId(1)}`]);
   });
 });
 
@@ -352,13 +353,13 @@ it('an address that the rules deny is the reason of the failure, whenever a conn
     maxMessageBytes: 1_000,
     session: () => ({ id: undefined, protocolVersion: undefined }),
     other: () => {},
-    tellCancelled: async () => {},
+    sendCancelled: async () => {},
     suspect: () => {},
   });
   const ask = async () => ({ action: 'decline', why: null }) as const;
   const error = await new Promise((resolve) => {
-    const asker = { answered: resolve, failed: resolve, ask, wantsProgress: false, progressed: () => {} };
-    calls.ask('say', {}, asker, {}, null);
+    const observer = { onResult: resolve, onError: resolve, ask, wantsProgress: false, onProgress: () => {} };
+    calls.call({ tool: 'say', args: {}, headers: {}, continuation: null, meta: undefined }, observer);
   });
   expect(error).toBeInstanceOf(EgressDenied);
 });

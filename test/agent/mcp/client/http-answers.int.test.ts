@@ -56,7 +56,7 @@ async function startNaming(sessions: boolean, answers: Answer[]) {
     const answer = answers.shift();
     if (answer === undefined) return reply({ content: [{ type: 'text', text: `done in ${session}` }] });
     const { status, headers = {}, body = '' } = answer;
-    response.writeHead(status, headers).end(body.replace('"id":0', `"id":${message.id}`));
+    response.writeHead(status, headers).end(body.replace('"id":0', `"id":${JSON.stringify(message.id)}`));
   }
 
   const record = httpRecord('web', 'streamable_http', `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`);

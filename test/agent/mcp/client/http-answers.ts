@@ -16,7 +16,7 @@ export interface Exchange {
   readonly response: ServerResponse;
   readonly body: JsonObject;
   /** Of the JSON-RPC request. */
-  readonly id: number;
+  readonly id: string;
 }
 
 export interface HttpAnswers {
@@ -63,7 +63,7 @@ export async function openHttpAnswers({ onCall, onGet }: HttpAnswersOptions): Pr
     const parts: Buffer[] = [];
     for await (const part of request) parts.push(part as Buffer);
     const body = JSON.parse(Buffer.concat(parts).toString()) as JsonObject;
-    const id = body.id as number;
+    const id = body.id as string;
     if (body.method === 'server/discover' && serverEra() === 'modern') {
       seen.push(String(body.method));
       const result = { supportedVersions: [MODERN_VERSION], capabilities: { tools: {} }, ...listedFor() };

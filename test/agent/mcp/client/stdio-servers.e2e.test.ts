@@ -86,7 +86,7 @@ describe('a server that never answers', () => {
     await eventually(() => expect(trailOf(trail)).toHaveLength(1));
     cancel.abort();
     expect(await outcome).toMatchObject({ ok: false, error: { code: 'mcp_cancelled', retryable: false } });
-    await eventually(() => expect(trailOf(trail)[1]).toMatch(/^cancelled \d+$/));
+    await eventually(() => expect(trailOf(trail)[1]).toMatch(/^cancelled spear-\d+$/));
   });
 
   it('does not see a call that was cancelled before it was sent', async () => {

@@ -1,6 +1,13 @@
 import type { Dispatcher } from 'undici';
 import type { JsonObject } from '../../../../base/json.ts';
-import { type Asker, besideArguments, type CallSender, callText, DirectRequests, requestText } from '../call-sender.ts';
+import {
+  type CallSender,
+  callText,
+  PendingRequests,
+  type RequestObserver,
+  requestText,
+  type ToolRequest,
+} from '../call-sender.ts';
 import { McpConnectionError, McpOutputError } from '../errors.ts';
 import { type CallHeaders, encodedHeader, NO_HEADERS } from '../header-parameters.ts';
 import { type TokenRefusal, tokenRefusal } from '../oauth/challenge.ts';
@@ -10,87 +17,73 @@ import { HttpResponse, type HttpResponseHandlers, SESSION_HEADER } from './http-
 import { beginningOfText, type OversizedLine } from './line-framer.ts';
 import { type HttpTarget, StatusError } from './transport.ts';
 
+/*
+ * Tool calls over Streamable HTTP, each with an HTTP request of its own beside the library.
+ *
+ * Invariants
+ * - A POST is sent once per call, except where the server did not execute it: after a 401 or 403 for its token, and by a
+ *   redirect that keeps the method.
+ * - A stream that the server ends in order may be resumed by GET (with `last-event-id`); a POST whose connection broke
+ *   fails the call, because the server may have executed it.
+ * - `HttpCalls` owns the pending requests; a `HttpCall` owns one HTTP exchange and its timer, and removes itself.
+ *
+ * Not handled: deadlines (server-call.ts), connection pooling and egress rules (the dispatcher).
+ */
+
 export interface HttpCallsDeps {
   readonly serverId: string;
   readonly target: HttpTarget;
   readonly dispatcher: Dispatcher;
+  /** Source of `Authorization`; null: the headers of the target are sent as they are. */
   readonly tokens: ServerTokens | null;
   readonly maxMessageBytes: number;
-  /** What the handshake agreed on. */
+  /** Result of the handshake. */
   session(): { readonly id: string | undefined; readonly protocolVersion: string | undefined };
-  /** A message that answers no call of these and came with this one's answer. @throws where it is no message at all */
-  other(text: string, call: Asker | null): void;
-  /** Tells the server; resolves or rejects when that is done. */
-  tellCancelled(id: number, reason: string): Promise<void>;
+  /** A message that came with a call's response and answers none of these calls. @throws if the text is no message */
+  other(text: string, call: RequestObserver | null): void;
+  /** Notifies the server; settles when the notification was sent or failed. */
+  sendCancelled(id: string, reason: string): Promise<void>;
+  /** The server may have been restarted. */
   suspect(): void;
 }
 
-/** A server that does not take the news that a call was cancelled notices it by its stream. */
-const TOLD_MS = 1_000;
+/** Time for the cancel notification; after it the stream is closed, which the server notices as well. */
+const CANCEL_NOTICE_MS = 1_000;
 
-/** Calls of tools over Streamable HTTP, each with a request of its own beside the library. */
-export class HttpCalls implements CallSender, HttpCallSite {
-  readonly dispatcher: Dispatcher;
-  readonly url: URL;
-  readonly tokens: ServerTokens | null;
-  readonly maxMessageBytes: number;
-  readonly #deps: HttpCallsDeps;
-  readonly #requests = new DirectRequests();
-  readonly #open = new Map<number, HttpCall>();
+export class HttpCalls implements CallSender {
+  readonly deps: HttpCallsDeps;
+  readonly #requests = new PendingRequests();
+  readonly #open = new Map<string, HttpCall>();
   #headers: Readonly<Record<string, string>> | null = null;
-  /** What each call says beside its arguments. */
-  #about: { readonly _meta: JsonObject } | null = null;
+  #sessionMeta: JsonObject | null = null;
 
   constructor(deps: HttpCallsDeps) {
-    this.#deps = deps;
-    this.dispatcher = deps.dispatcher;
-    this.url = deps.target.url;
-    this.tokens = deps.tokens;
-    this.maxMessageBytes = deps.maxMessageBytes;
+    this.deps = deps;
   }
 
-  /** From now on there are no sessions: each call says this about itself, and its headers say what it is. */
-  describeEachBy(meta: JsonObject): void {
-    this.#about = { _meta: meta };
+  /** For servers without sessions: `_meta` of every request. Their requests also carry headers that name the method. */
+  setSessionMeta(meta: JsonObject): void {
+    this.#sessionMeta = meta;
   }
 
-  ask(
-    tool: string,
-    args: JsonObject,
-    asker: Asker,
-    headers: CallHeaders,
-    more: JsonObject | null,
-    origin?: string | undefined,
-  ): number {
-    const id = this.#requests.add(asker);
-    try {
-      const described = this.#about === null ? headers : { ...headers, ...describing(tool) };
-      const text = callText(id, tool, args, besideArguments(id, asker, this.#about, more), origin);
-      this.#send(id, text, described);
-    } catch (error) {
-      this.#forget(id);
-      throw error;
-    }
-    return id;
+  call(request: ToolRequest, observer: RequestObserver): string {
+    const headers =
+      this.#sessionMeta === null
+        ? request.headers
+        : { ...request.headers, 'mcp-method': 'tools/call', 'mcp-name': encodedHeader(request.tool) };
+    return this.#send(observer, headers, (id) => callText(id, request, this.#sessionMeta, observer.wantsProgress));
   }
 
-  askFor(method: string, params: JsonObject, asker: Asker): number {
-    const headers: CallHeaders = this.#about === null ? {} : { 'mcp-method': method };
-    const id = this.#requests.add(asker);
-    try {
-      this.#send(id, requestText(id, method, { ...params, ...this.#about }), headers);
-    } catch (error) {
-      this.#forget(id);
-      throw error;
-    }
-    return id;
+  request(method: string, params: JsonObject, observer: RequestObserver): string {
+    const headers: CallHeaders = this.#sessionMeta === null ? {} : { 'mcp-method': method };
+    return this.#send(observer, headers, (id) => requestText(id, method, params, this.#sessionMeta));
   }
 
-  cancel(id: number, reason: string): void {
+  cancel(id: string, reason: string): void {
     if (this.#requests.take(id) === undefined) return;
     const call = this.#open.get(id);
-    if (this.#about !== null) {
-      // Without sessions the end of its stream is what tells the server.
+    if (this.#sessionMeta !== null) {
+      // Without sessions the end of the stream cancels the call at the server.
       call?.drop();
       return;
     }
@@ -98,17 +91,17 @@ export class HttpCalls implements CallSender, HttpCallSite {
       clearTimeout(timer);
       call?.drop();
     };
-    const timer = setTimeout(drop, TOLD_MS).unref();
-    this.#deps.tellCancelled(id, reason).then(drop, drop);
+    const timer = setTimeout(drop, CANCEL_NOTICE_MS).unref();
+    this.deps.sendCancelled(id, reason).then(drop, drop);
   }
 
-  /** Whether a message of another stream was the answer to a call. */
+  /** Whether a message of another stream was the response to a call. */
   settle(message: unknown): boolean {
     return this.#requests.size > 0 && this.#requests.settle(message);
   }
 
-  /** The call that is under way, if it is one alone. */
-  get onlyCall(): Asker | null {
+  /** The pending call if there is exactly one. */
+  get onlyCall(): RequestObserver | null {
     return this.#requests.only;
   }
 
@@ -117,6 +110,7 @@ export class HttpCalls implements CallSender, HttpCallSite {
     this.#requests.failAll(new Error('Connection closed'));
   }
 
+  /** For a POST, or for the GET that resumes a stream. */
   headers(lastEventId: string | null): Readonly<Record<string, string>> {
     this.#headers ??= this.#makeHeaders();
     if (lastEventId === null) return this.#headers;
@@ -124,55 +118,57 @@ export class HttpCalls implements CallSender, HttpCallSite {
     return { ...headers, 'last-event-id': lastEventId };
   }
 
-  isOpen(id: number): boolean {
+  isOpen(id: string): boolean {
     return this.#requests.has(id);
   }
 
-  message(id: number, text: string): void {
+  /** Whatever the server sent for this call, its response included. @throws Error if the text is no message */
+  message(id: string, text: string): void {
     const found: unknown = JSON.parse(text);
     for (const message of Array.isArray(found) ? found : [found]) {
-      if (!this.#requests.settle(message)) this.#deps.other(JSON.stringify(message), this.#requests.get(id));
+      if (!this.#requests.settle(message)) this.deps.other(JSON.stringify(message), this.#requests.get(id));
     }
   }
 
-  tooLarge(id: number, { head }: OversizedLine): void {
-    const message = `the response has more than ${this.maxMessageBytes} bytes`;
-    this.failed(id, new McpOutputError(this.#deps.serverId, message, beginningOfText(head)));
+  tooLarge(id: string, { head }: OversizedLine): void {
+    const message = `the response has more than ${this.deps.maxMessageBytes} bytes`;
+    this.failed(id, new McpOutputError(this.deps.serverId, message, beginningOfText(head)));
   }
 
-  failed(id: number, error: Error): void {
+  failed(id: string, error: Error): void {
     this.#requests.fail(id, error);
   }
 
-  lost(id: number, why: string): void {
+  lost(id: string, why: string): void {
     if (!this.isOpen(id)) return;
-    const { serverId } = this.#deps;
+    const { serverId } = this.deps;
     this.failed(id, new McpConnectionError(serverId, 'lost', `server "${serverId}": ${why}`));
   }
 
-  suspect(): void {
-    this.#deps.suspect();
-  }
-
+  /** The call holds no request and no timer any more. */
   over(call: HttpCall): void {
     this.#open.delete(call.id);
   }
 
-  #send(id: number, text: string, headers: CallHeaders): void {
-    const call = new HttpCall(id, this, headers);
-    this.#open.set(id, call);
-    call.send(text);
+  #send(observer: RequestObserver, headers: CallHeaders, textOf: (id: string) => string): string {
+    const id = this.#requests.add(observer);
+    try {
+      const text = textOf(id);
+      const call = new HttpCall(id, this, headers);
+      this.#open.set(id, call);
+      call.send(text);
+    } catch (error) {
+      this.#requests.take(id);
+      this.#open.delete(id);
+      throw error;
+    }
+    return id;
   }
 
-  #forget(id: number): void {
-    this.#requests.take(id);
-    this.#open.delete(id);
-  }
-
-  /** Those of the record first: what the protocol needs is not theirs to change. */
+  /** Headers of the record come first: it cannot replace those that the protocol needs. */
   #makeHeaders(): Readonly<Record<string, string>> {
-    const { id, protocolVersion } = this.#deps.session();
-    const given = Object.entries(this.#deps.target.headers).map(([name, value]) => [name.toLowerCase(), value]);
+    const { id, protocolVersion } = this.deps.session();
+    const given = Object.entries(this.deps.target.headers).map(([name, value]) => [name.toLowerCase(), value]);
     const headers: Record<string, string> = { 'user-agent': 'undici', ...Object.fromEntries(given) };
     const types = headers.accept === undefined ? [] : headers.accept.split(',').map((type) => type.trim());
     headers.accept = [...new Set([...types, 'application/json', 'text/event-stream'])].join(', ');
@@ -185,45 +181,16 @@ export class HttpCalls implements CallSender, HttpCallSite {
   }
 }
 
-function describing(tool: string): CallHeaders {
-  return { 'mcp-method': 'tools/call', 'mcp-name': encodedHeader(tool) };
-}
-
-/** What the calls of one connection share. */
-export interface HttpCallSite {
-  readonly dispatcher: Dispatcher;
-  readonly url: URL;
-  /** What `Authorization` is; null: what the headers say. */
-  readonly tokens: ServerTokens | null;
-  readonly maxMessageBytes: number;
-  /** For a request with a body, or for one that goes on with a stream. */
-  headers(lastEventId: string | null): Readonly<Record<string, string>>;
-  /** Whether the call is still waited for. */
-  isOpen(id: number): boolean;
-  /** Whatever the server sent for this call, its answer among it. @throws Error where it is no message */
-  message(id: number, text: string): void;
-  tooLarge(id: number, line: OversizedLine): void;
-  failed(id: number, error: Error): void;
-  /** In words of ours. */
-  lost(id: number, why: string): void;
-  suspect(): void;
-  /** Nothing is open for it any more. */
-  over(call: HttpCall): void;
-}
-
 const METHOD_NOT_ALLOWED = 405;
-/** In a row, to go on with a stream. */
+/** Failed attempts in a row to resume a stream. */
 const MAX_FAILED_RESUMES = 2;
 const NO_ANSWER = 'the server closed the stream without a response';
 
-/**
- * One call over Streamable HTTP: a POST, whose answer is JSON or a stream of events. A stream with event ids that the
- * server closes in order before the answer came is gone on with by a GET; one that breaks is not.
- */
+/** One call: a POST whose response is JSON or a stream of events, and the GETs that resume the stream. */
 export class HttpCall implements HttpResponseHandlers {
-  readonly id: number;
+  readonly id: string;
   readonly maxMessageBytes: number;
-  readonly #site: HttpCallSite;
+  readonly #calls: HttpCalls;
   readonly #ownHeaders: CallHeaders;
   readonly #pace = new ResumePace();
   #response: HttpResponse | null = null;
@@ -234,14 +201,14 @@ export class HttpCall implements HttpResponseHandlers {
   #failedResumes = 0;
   #body: string | null = null;
   #authorization: string | null = null;
-  /** A token is got anew once for each reason. */
-  readonly #mended = new Set<TokenRefusal['kind']>();
+  /** A token is renewed once for each reason. */
+  readonly #renewed = new Set<TokenRefusal['kind']>();
 
-  constructor(id: number, site: HttpCallSite, ownHeaders: CallHeaders) {
+  constructor(id: string, calls: HttpCalls, ownHeaders: CallHeaders) {
     this.id = id;
     this.#ownHeaders = ownHeaders;
-    this.#site = site;
-    this.maxMessageBytes = site.maxMessageBytes;
+    this.#calls = calls;
+    this.maxMessageBytes = calls.deps.maxMessageBytes;
   }
 
   send(body: string): void {
@@ -249,11 +216,11 @@ export class HttpCall implements HttpResponseHandlers {
     this.#request('POST');
   }
 
-  /** Whatever it still reads or waits for ends. */
+  /** Ends the exchange and its timer. */
   drop(): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#response?.drop();
-    this.#site.over(this);
+    this.#calls.over(this);
   }
 
   opened(): void {
@@ -263,17 +230,17 @@ export class HttpCall implements HttpResponseHandlers {
   message(text: string): void {
     this.#pace.reset();
     try {
-      this.#site.message(this.id, text);
+      this.#calls.message(this.id, text);
     } catch {
-      // It is none. Others may follow, and the call has its deadline.
+      // No message. More may follow, and the call has its deadline.
     }
   }
 
   json(text: string): void {
     try {
-      this.#site.message(this.id, text);
+      this.#calls.message(this.id, text);
     } catch (error) {
-      this.#site.failed(this.id, error as Error);
+      this.#calls.failed(this.id, error as Error);
     }
   }
 
@@ -286,28 +253,28 @@ export class HttpCall implements HttpResponseHandlers {
   }
 
   oversized(line: OversizedLine): void {
-    this.#site.tooLarge(this.id, line);
+    this.#calls.tooLarge(this.id, line);
     this.drop();
   }
 
   ended(isStream: boolean): void {
     const canResume = isStream && (this.#isResumed || this.#lastEventId !== null);
-    if (canResume && this.#site.isOpen(this.id)) this.#resumeLater();
+    if (canResume && this.#calls.isOpen(this.id)) this.#resumeLater();
     else this.#end(NO_ANSWER);
   }
 
-  /** Its answer may come by another stream; the deadline of the call is not far. */
+  /** The response may come by another stream; the deadline of the call ends the wait. */
   accepted(): void {
-    this.#site.over(this);
+    this.#calls.over(this);
   }
 
   refused(error: Error): void {
-    if (!this.#mend(error)) this.#giveUp(error);
+    if (!this.#renewToken(error)) this.#giveUp(error);
   }
 
   broken(): void {
-    this.#site.suspect();
-    if (this.#isResumed && this.#site.isOpen(this.id)) this.#resumeLater();
+    this.#calls.deps.suspect();
+    if (this.#isResumed && this.#calls.isOpen(this.id)) this.#resumeLater();
     else this.#end('the connection was lost before the response arrived');
   }
 
@@ -323,23 +290,23 @@ export class HttpCall implements HttpResponseHandlers {
 
   #giveUp(error: Error): void {
     if (!this.#isResumed) {
-      this.#site.failed(this.id, error);
-      this.#site.over(this);
+      this.#calls.failed(this.id, error);
+      this.#calls.over(this);
       return;
     }
-    if (!(error instanceof StatusError)) this.#site.suspect();
+    if (!(error instanceof StatusError)) this.#calls.deps.suspect();
     this.#failedResumes += 1;
     const isOver = error instanceof StatusError && error.status === METHOD_NOT_ALLOWED;
     if (isOver || this.#failedResumes > MAX_FAILED_RESUMES) this.#end(NO_ANSWER);
     else this.#resumeLater();
   }
 
-  /** A request that was refused for its token never ran: it is sent again with another one, where there is one. */
-  #mend(error: Error): boolean {
-    const { tokens } = this.#site;
+  /** A request that was rejected for its token was not executed: it is sent again with a renewed token, if there is one. */
+  #renewToken(error: Error): boolean {
+    const { tokens } = this.#calls.deps;
     const refusal = error instanceof StatusError ? tokenRefusal(error.status, error.challenge) : null;
-    if (tokens === null || refusal === null || this.#mended.has(refusal.kind)) return false;
-    this.#mended.add(refusal.kind);
+    if (tokens === null || refusal === null || this.#renewed.has(refusal.kind)) return false;
+    this.#renewed.add(refusal.kind);
     const method = this.#isResumed ? 'GET' : 'POST';
     tokens.renewed(this.#authorization, refusal).then(
       (isRenewed) => (isRenewed ? this.#request(method) : this.#giveUp(error)),
@@ -349,7 +316,7 @@ export class HttpCall implements HttpResponseHandlers {
   }
 
   #request(method: 'GET' | 'POST'): void {
-    const authorization = this.#site.tokens?.authorization() ?? null;
+    const authorization = this.#calls.deps.tokens?.authorization() ?? null;
     if (!(authorization instanceof Promise)) this.#dispatch(method, authorization);
     else {
       authorization.then(
@@ -360,24 +327,24 @@ export class HttpCall implements HttpResponseHandlers {
   }
 
   #dispatch(method: 'GET' | 'POST', authorization: string | null): void {
-    // It may have been cancelled while its token was got.
-    if (!this.#site.isOpen(this.id)) {
-      this.#site.over(this);
+    // The call may have been cancelled while the token was fetched.
+    if (!this.#calls.isOpen(this.id)) {
+      this.#calls.over(this);
       return;
     }
-    const { dispatcher, url } = this.#site;
-    const shared = this.#site.headers(method === 'GET' ? this.#lastEventId : null);
+    const { dispatcher, target } = this.#calls.deps;
+    const shared = this.#calls.headers(method === 'GET' ? this.#lastEventId : null);
     const own = method === 'POST' ? this.#ownHeaders : NO_HEADERS;
     const isShared = own === NO_HEADERS && authorization === null;
     const headers = isShared ? shared : { ...shared, ...own, ...(authorization === null ? {} : { authorization }) };
     const body = method === 'POST' ? this.#body : null;
     this.#authorization = authorization;
-    this.#response = new HttpResponse(dispatcher, { method, url, headers, body }, this);
+    this.#response = new HttpResponse(dispatcher, { method, url: target.url, headers, body }, this);
     this.#response.send();
   }
 
   #end(why: string): void {
-    this.#site.lost(this.id, why);
-    this.#site.over(this);
+    this.#calls.lost(this.id, why);
+    this.#calls.over(this);
   }
 }

@@ -82,7 +82,7 @@ function lastBytes(before: Buffer, part: Buffer): Buffer {
 }
 
 const version = String.raw`"jsonrpc"\s*:\s*"2\.0"\s*`;
-const id = String.raw`"id"\s*:\s*(\d+)\s*`;
+const id = String.raw`"id"\s*:\s*(\d+|"spear-\d+")\s*`;
 const answer = String.raw`"(?:result|error)"\s*:`;
 const idBeforeAnswer = new RegExp(String.raw`^\s*\{\s*(?:${version},\s*)?${id},\s*(?:${version},\s*)?${answer}`);
 const answerFirst = new RegExp(String.raw`^\s*\{\s*(?:${version},\s*)?${answer}`);
@@ -93,10 +93,10 @@ const idLast = new RegExp(String.raw`,\s*${id}(?:,\s*${version})?\}\s*$`);
  * members of the outermost object and its last ones are where servers write the id, and the only places where a look
  * at the ends of the text is proof: nothing nested can stand there.
  */
-export function answeredRequest(line: OversizedLine): number | null {
+export function answeredRequest(line: OversizedLine): string | number | null {
   const head = line.head.toString('latin1');
   const match = answerFirst.test(head) ? idLast.exec(line.tail.toString('latin1')) : idBeforeAnswer.exec(head);
-  return match === null ? null : Number(match[1]);
+  return match === null ? null : (JSON.parse(match[1] as string) as string | number);
 }
 
 const firstText = /"content"\s*:\s*\[\s*\{\s*(?:"type"\s*:\s*"text"\s*,\s*)?"text"\s*:\s*"/;

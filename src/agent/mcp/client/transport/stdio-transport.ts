@@ -1,9 +1,15 @@
 import type { Writable } from 'node:stream';
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
 import { type JsonObject, parseJson } from '../../../../base/json.ts';
-import { type Asker, besideArguments, type CallSender, callText, DirectRequests, requestText } from '../call-sender.ts';
+import {
+  type CallSender,
+  callText,
+  PendingRequests,
+  type RequestObserver,
+  requestText,
+  type ToolRequest,
+} from '../call-sender.ts';
 import { McpConnectionError, McpOutputError } from '../errors.ts';
-import type { CallHeaders } from '../header-parameters.ts';
 import type { SupervisedProcess } from '../process/supervised-process.ts';
 import { answeredRequest, beginningOfText, LineFramer, type OversizedLine } from './line-framer.ts';
 import { failRequest, type LossReport } from './transport.ts';
@@ -16,7 +22,7 @@ export interface StdioTransportDeps {
   /** Told once, before `onclose`, why the connection ended without our doing. */
   lost: LossReport;
   /** Whether a message is a question, during this call, and answered there. */
-  asked(message: JSONRPCMessage, call: Asker | null): boolean;
+  asked(message: JSONRPCMessage, call: RequestObserver | null): boolean;
   /** Told about the first line of stdout in a window that is no message. */
   garbage(): void;
   readonly maxMessageBytes: number;
@@ -45,13 +51,13 @@ export class StdioTransport implements Transport, CallSender {
   onmessage?: NonNullable<Transport['onmessage']>;
   readonly #deps: StdioTransportDeps;
   readonly #framer: LineFramer;
-  readonly #calls = new DirectRequests();
+  readonly calls = this;
+  readonly #pending = new PendingRequests();
   /** Lines of calls that were made in one breath: they go together, because each write may wake the server. */
   #gathered = '';
-  #gatheredCalls: number[] = [];
+  #gatheredCalls: string[] = [];
   #process: SupervisedProcess | null = null;
-  /** What each call says beside its arguments. */
-  #about: { readonly _meta: JsonObject } | null = null;
+  #sessionMeta: JsonObject | null = null;
   #garbageLines = 0;
   #garbageSince = Number.NEGATIVE_INFINITY;
   #closed = false;
@@ -109,40 +115,23 @@ export class StdioTransport implements Transport, CallSender {
     return null;
   }
 
-  /** From now on there is no session: each call says this about itself. */
-  describeEachBy(meta: JsonObject): void {
-    this.#about = { _meta: meta };
+  /** For servers without sessions: `_meta` of every request. */
+  setSessionMeta(meta: JsonObject): void {
+    this.#sessionMeta = meta;
   }
 
-  ask(
-    tool: string,
-    args: JsonObject,
-    asker: Asker,
-    _headers: CallHeaders,
-    more: JsonObject | null,
-    origin?: string | undefined,
-  ): number {
-    this.#writable();
-    const id = this.#calls.add(asker);
-    try {
-      this.#writeLine(callText(id, tool, args, besideArguments(id, asker, this.#about, more), origin), id);
-    } catch (error) {
-      this.#calls.take(id);
-      throw error;
-    }
-    return id;
+  call(request: ToolRequest, observer: RequestObserver): string {
+    return this.#sendLine(observer, (id) => callText(id, request, this.#sessionMeta, observer.wantsProgress));
   }
 
-  askFor(method: string, params: JsonObject, asker: Asker): number {
-    this.#writable();
-    const id = this.#calls.add(asker);
-    this.#writeLine(requestText(id, method, { ...params, ...this.#about }), id);
-    return id;
+  request(method: string, params: JsonObject, observer: RequestObserver): string {
+    return this.#sendLine(observer, (id) => requestText(id, method, params, this.#sessionMeta));
   }
 
-  cancel(id: number, reason: string): void {
-    if (this.#calls.take(id) === undefined) return;
-    const params = { requestId: id, reason, ...this.#about };
+  cancel(id: string, reason: string): void {
+    if (this.#pending.take(id) === undefined) return;
+    const about = this.#sessionMeta === null ? {} : { _meta: this.#sessionMeta };
+    const params = { requestId: id, reason, ...about };
     this.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params }).catch(() => {});
   }
 
@@ -164,8 +153,20 @@ export class StdioTransport implements Transport, CallSender {
     throw new McpConnectionError(this.#deps.serverId, 'lost', message);
   }
 
+  #sendLine(observer: RequestObserver, textOf: (id: string) => string): string {
+    this.#writable();
+    const id = this.#pending.add(observer);
+    try {
+      this.#writeLine(textOf(id), id);
+    } catch (error) {
+      this.#pending.take(id);
+      throw error;
+    }
+    return id;
+  }
+
   /** Goes before anything else happens in this thread, at the end of whatever made the call. */
-  #writeLine(line: string, call: number): void {
+  #writeLine(line: string, call: string): void {
     this.#gathered += `${line}\n`;
     if (this.#gatheredCalls.push(call) === 1) queueMicrotask(this.#writeGathered);
     else if (this.#gatheredCalls.length === MAX_GATHERED_CALLS) this.#writeGathered();
@@ -179,7 +180,7 @@ export class StdioTransport implements Transport, CallSender {
     this.#process?.child.stdin.write(lines, (error) => {
       if (error == null) return;
       setTimeout(() => {
-        for (const id of calls) this.#calls.fail(id, error);
+        for (const id of calls) this.#pending.fail(id, error);
       }, BROKEN_PIPE_MS);
     });
   };
@@ -194,7 +195,7 @@ export class StdioTransport implements Transport, CallSender {
 
   #read(text: string): void {
     if (this.#closed || text === '') return;
-    if (this.#calls.size > 0 && this.#calls.settle(parseJson(text))) {
+    if (this.#pending.size > 0 && this.#pending.settle(parseJson(text))) {
       this.#garbageLines = 0;
       return;
     }
@@ -205,7 +206,7 @@ export class StdioTransport implements Transport, CallSender {
       this.#garbage();
       return;
     }
-    if (!this.#deps.asked(message, this.#calls.only)) this.onmessage?.(message);
+    if (!this.#deps.asked(message, this.#pending.only)) this.onmessage?.(message);
   }
 
   #garbage(): void {
@@ -232,7 +233,7 @@ export class StdioTransport implements Transport, CallSender {
       return;
     }
     const error = new McpOutputError(this.#deps.serverId, `the response has ${size}`, beginningOfText(line.head));
-    if (this.#calls.has(request)) this.#calls.fail(request, error);
+    if (typeof request === 'string' && this.#pending.has(request)) this.#pending.fail(request, error);
     else failRequest(this, request, error);
   }
 
@@ -253,6 +254,6 @@ export class StdioTransport implements Transport, CallSender {
     if (this.#closed) return;
     this.#closed = true;
     this.onclose?.();
-    this.#calls.failAll(new Error('Connection closed'));
+    this.#pending.failAll(new Error('Connection closed'));
   }
 }

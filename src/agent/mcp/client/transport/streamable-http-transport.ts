@@ -1,9 +1,7 @@
 import type { FetchLike, JSONRPCMessage, Transport, TransportSendOptions } from '@modelcontextprotocol/client';
 import type { Dispatcher } from 'undici';
-import type { JsonObject } from '../../../../base/json.ts';
-import type { Asker, CallSender } from '../call-sender.ts';
+import type { RequestObserver } from '../call-sender.ts';
 import { McpConnectionError, type McpError, McpOutputError } from '../errors.ts';
-import type { CallHeaders } from '../header-parameters.ts';
 import type { ServerTokens } from '../oauth/server-tokens.ts';
 import { boundFetch, REQUEST_HEADER } from './bounded-fetch.ts';
 import { ResumePace } from './event-stream.ts';
@@ -22,7 +20,7 @@ export interface StreamableHttpDeps {
   readonly tokens: ServerTokens | null;
   readonly maxMessageBytes: number;
   /** Whether a message is a question, during this call, and answered there. */
-  asked(message: JSONRPCMessage, call: Asker | null): boolean;
+  asked(message: JSONRPCMessage, call: RequestObserver | null): boolean;
   /** The server may have been restarted: requests in flight go on, but new ones should use a new connection. */
   suspect(): void;
 }
@@ -44,7 +42,7 @@ const GOODBYE_MS = 1_000;
  * resumed by the library, as the protocol has it; one that breaks is not. Calls of tools have requests of their own
  * ({@link HttpCalls}) and the same promises.
  */
-export class StreamableHttpTransport implements Transport, CallSender {
+export class StreamableHttpTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: NonNullable<Transport['onmessage']>;
@@ -55,7 +53,8 @@ export class StreamableHttpTransport implements Transport, CallSender {
   readonly #open = new Map<string, OpenRequest>();
   readonly #notifications = new NotificationsOnTheWay();
   readonly #answers = new AnswersOnTheWay();
-  readonly #calls: HttpCalls;
+  /** Sends tool calls with HTTP requests of their own. */
+  readonly calls: HttpCalls;
   readonly #listening = new ResumePace();
   #listeningSinceMs = 0;
 
@@ -78,7 +77,7 @@ export class StreamableHttpTransport implements Transport, CallSender {
       requestInit: { headers: { ...deps.target.headers } },
       reconnectionScheduler: (reconnect, delayMs) => this.#listenAgain(reconnect, delayMs),
     });
-    this.#calls = new HttpCalls({
+    this.calls = new HttpCalls({
       serverId: deps.serverId,
       target: deps.target,
       dispatcher: deps.dispatcher,
@@ -89,7 +88,7 @@ export class StreamableHttpTransport implements Transport, CallSender {
         const message = deps.library.deserializeMessage(text);
         if (!deps.asked(message, call)) this.onmessage?.(message);
       },
-      tellCancelled: (requestId, reason) =>
+      sendCancelled: (requestId, reason) =>
         this.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId, reason } }),
       suspect: () => deps.suspect(),
     });
@@ -101,8 +100,8 @@ export class StreamableHttpTransport implements Transport, CallSender {
 
   async start(): Promise<void> {
     this.#inner.onmessage = (message) => {
-      if (this.#calls.settle(message)) return;
-      if (this.#deps.asked(message, this.#calls.onlyCall)) return;
+      if (this.calls.settle(message)) return;
+      if (this.#deps.asked(message, this.calls.onlyCall)) return;
       if ('id' in message && !('method' in message)) this.#open.delete(String(message.id));
       this.onmessage?.(message);
     };
@@ -119,30 +118,6 @@ export class StreamableHttpTransport implements Transport, CallSender {
     if (cancelled !== null) this.#drop(cancelled);
   }
 
-  /** From now on there are no sessions: each call says this about itself. */
-  describeEachBy(meta: JsonObject): void {
-    this.#calls.describeEachBy(meta);
-  }
-
-  ask(
-    tool: string,
-    args: JsonObject,
-    asker: Asker,
-    headers: CallHeaders,
-    more: JsonObject | null,
-    origin?: string | undefined,
-  ): number {
-    return this.#calls.ask(tool, args, asker, headers, more, origin);
-  }
-
-  askFor(method: string, params: JsonObject, asker: Asker): number {
-    return this.#calls.askFor(method, params, asker);
-  }
-
-  cancel(id: number, reason: string): void {
-    this.#calls.cancel(id, reason);
-  }
-
   setProtocolVersion(version: string): void {
     this.#inner.setProtocolVersion(version);
   }
@@ -153,7 +128,7 @@ export class StreamableHttpTransport implements Transport, CallSender {
     const goodbye = this.#inner.terminateSession().catch(() => {});
     await Promise.race([goodbye, new Promise((resolve) => setTimeout(resolve, GOODBYE_MS).unref())]);
     for (const id of [...this.#open.keys()]) this.#drop(id);
-    this.#calls.close();
+    this.calls.close();
     await this.#inner.close().catch(() => {});
   }
 

@@ -64,6 +64,8 @@ describe('the request that a huge answer belongs to', () => {
     ['id first', `{"jsonrpc":"2.0","id":7,"result":${filler}}`, 7],
     ['id alone first', `{"id":7,"result":${filler}}`, 7],
     ['id, then the version', `{"id":7,"jsonrpc":"2.0","error":${filler}}`, 7],
+    ['an id of a tool call first', `{"jsonrpc":"2.0","id":"spear-7","result":${filler}}`, 'spear-7'],
+    ['an id of a tool call last', `{"result":${filler},"jsonrpc":"2.0","id":"spear-7"}`, 'spear-7'],
     ['id last', `{"result":${filler},"jsonrpc":"2.0","id":7}`, 7],
     ['id before the version', `{"result":${filler},"id":7,"jsonrpc":"2.0"}`, 7],
     ['spaces', `{ "jsonrpc": "2.0", "id": 7, "result": ${filler} }`, 7],
