@@ -1,7 +1,7 @@
 import type { Random } from '../random.ts';
 
 export interface HostileRequest {
-  readonly id?: number;
+  readonly id?: number | string;
   /** Missing in an answer to a request of the server’s own. */
   readonly method?: string;
   readonly params?: { readonly name?: string; readonly cursor?: string; readonly arguments?: { message?: string } };

@@ -16,6 +16,10 @@ const dies = (...[stage]: Parameters<typeof at>) => at(stage, (_, wire) => wire.
 const result = (stage: Parameters<typeof at>[0], value: unknown) =>
   at(stage, (request, wire) => wire.message(answer(request, value)));
 
+/** The library numbers its requests; those of tool calls are `spear-1`, `spear-2` and so on. */
+const laterId = (id: number | string, count: number) =>
+  typeof id === 'number' ? id + count : id.replace(/\d+$/, (number) => String(Number(number) + count));
+
 function nested(depth: number): string {
   return `${'['.repeat(depth)}${']'.repeat(depth)}`;
 }
@@ -57,7 +61,7 @@ export const messageBehaviours: Readonly<Record<string, Behaviour>> = {
   },
   'answers with another id': {
     on: (request, wire) => {
-      if (request.id !== undefined) wire.message({ ...answer(request), id: request.id + 1_000 });
+      if (request.id !== undefined) wire.message({ ...answer(request), id: laterId(request.id, 1_000) });
       return 'open';
     },
   },
@@ -68,7 +72,7 @@ export const messageBehaviours: Readonly<Record<string, Behaviour>> = {
     },
   },
   'answers calls that were not made yet': before((wire, { id = 0 }) => {
-    for (let ahead = 1; ahead < 20; ahead++) wire.message({ jsonrpc: '2.0', id: id + ahead, result: {} });
+    for (let ahead = 1; ahead < 20; ahead++) wire.message({ jsonrpc: '2.0', id: laterId(id, ahead), result: {} });
   }, false),
   'answers with error and result': at('tools/call', (request, wire) => {
     wire.message({ ...answer(request), error: { code: -32000, message: 'and yet' } });
@@ -100,11 +104,13 @@ export const messageBehaviours: Readonly<Record<string, Behaviour>> = {
     wire.message(answer(request, { content: [{ type: 'text', text: 'é'.repeat(LARGE / 2) }] })),
   ),
   'a deep result': at('tools/call', (request, wire) =>
-    wire.text(`{"jsonrpc":"2.0","id":${request.id},"result":{"content":[],"structuredContent":{"a":${nested(DEEP)}}}}`),
+    wire.text(
+      `{"jsonrpc":"2.0","id":${JSON.stringify(request.id)},"result":{"content":[],"structuredContent":{"a":${nested(DEEP)}}}}`,
+    ),
   ),
   'a deep list': at('tools/list', (request, wire) =>
     wire.text(
-      `{"jsonrpc":"2.0","id":${request.id},"result":{"tools":[{"name":"echo","inputSchema":{"type":"object","a":${nested(DEEP)}}}]}}`,
+      `{"jsonrpc":"2.0","id":${JSON.stringify(request.id)},"result":{"tools":[{"name":"echo","inputSchema":{"type":"object","a":${nested(DEEP)}}}]}}`,
     ),
   ),
   'wrong types in initialize': at('initialize', (request, wire, random) =>
@@ -196,7 +202,7 @@ export const messageBehaviours: Readonly<Record<string, Behaviour>> = {
     },
   },
   'cancels what it does not know': before((wire, { id = 0 }) => {
-    for (const requestId of [id + 500, -1, 'x', null])
+    for (const requestId of [laterId(id, 500), -1, 'x', null])
       wire.message(notification('notifications/cancelled', { requestId }));
   }),
   'cancels what it is asked': before(
@@ -225,7 +231,7 @@ export const messageBehaviours: Readonly<Record<string, Behaviour>> = {
   }),
   'keys that mean something to JavaScript': at('tools/call', (request, wire) =>
     wire.text(
-      `{"jsonrpc":"2.0","id":${request.id},"__proto__":{"polluted":1},"result":{"__proto__":{"polluted":1},"content":[],"constructor":{"prototype":{"polluted":1}}}}`,
+      `{"jsonrpc":"2.0","id":${JSON.stringify(request.id)},"__proto__":{"polluted":1},"result":{"__proto__":{"polluted":1},"content":[],"constructor":{"prototype":{"polluted":1}}}}`,
     ),
   ),
   'bytes that are no UTF-8': at('tools/call', (_, wire) => {

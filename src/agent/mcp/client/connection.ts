@@ -11,13 +11,13 @@ import { abortReason, type ServerSession } from './session.ts';
 
 export interface ConnectionHealth {
   /**
-   * `idle`: not connected, and nothing is wrong. `degraded`: lost, and to be connected again when next needed.
-   * `down`: the last attempt to connect failed.
+   * `idle`: not connected, without a failure. `degraded`: lost; the next use reconnects. `down`: the last attempt to
+   * connect failed.
    */
   readonly state: 'idle' | 'connected' | 'degraded' | 'down';
-  /** Text of the last failure, as a model would read it; null since the connection was made again. */
+  /** Text of the last failure for a model; null after a successful connect. */
   readonly lastError: string | null;
-  /** How often a lost connection was got back. */
+  /** Number of successful reconnects after a loss. */
   readonly reconnects: number;
   readonly connectedAtMs: number | null;
 }
@@ -25,7 +25,7 @@ export interface ConnectionHealth {
 export interface ConnectionDeps {
   readonly limits: PoolLimits;
   open(record: McpServerRecord, events: SessionEvents, limits: ConnectLimits): Promise<ServerSession>;
-  /** The server may have others than before; null: of every kind. */
+  /** The server's list may have changed; null: all lists. */
   listChanged(kind: CallKind | null): void;
   readonly log: PoolLog;
   readonly now: () => number;
@@ -36,8 +36,13 @@ export interface ConnectionDeps {
 const MAX_LEASE_ROUNDS = 3;
 
 /**
- * The connection to one server over its whole life: made when first needed, closed when idle, made again after a loss.
- * It never repeats a request; whoever lost one is told.
+ * The connection to one server: opened on first use, closed when idle, reopened after a loss.
+ *
+ * Invariants
+ * - At most one session accepts new requests; retired sessions finish their leases and close.
+ * - Concurrent callers share one connect attempt; aborting one caller does not end it.
+ * - A request is never repeated here: requests of a lost session fail.
+ * - After a failure, connects are refused for `failureTtlMs`.
  */
 export class ServerConnection {
   readonly #deps: ConnectionDeps;
@@ -51,7 +56,7 @@ export class ServerConnection {
   #reconnects = 0;
   #connectedAtMs: number | null = null;
   #idleTimer: NodeJS.Timeout | null = null;
-  #era: EraMemory = { bearsAsking: null };
+  #era: EraMemory = { answersProbe: null };
   readonly #closed = new AbortController();
 
   constructor(record: McpServerRecord, deps: ConnectionDeps) {
@@ -68,17 +73,17 @@ export class ServerConnection {
     };
   }
 
-  /** Connected and used by nobody. */
+  /** Connected and without leases. */
   get idle(): boolean {
     return this.#session !== null && this.#session.leases === 0;
   }
 
-  /** What was connected by another description is used no more; requests in flight finish there. */
+  /** Retires a session that was opened with other connection settings; its requests in flight finish. */
   setRecord(record: McpServerRecord): void {
     const same = sameConnection(this.#record, record);
     this.#record = record;
     if (same) return;
-    this.#era = { bearsAsking: null };
+    this.#era = { answersProbe: null };
     this.#failure = null;
     this.#connecting?.abort.abort();
     this.#connecting = null;
@@ -86,7 +91,7 @@ export class ServerConnection {
     this.#wasLost = false;
   }
 
-  /** The session that is open now, held for the caller; null: it takes a {@link lease}. */
+  /** Leases the open session synchronously; null: use {@link lease}. */
   hold(): ServerSession | null {
     const session = this.#session;
     if (session === null || !session.usable) return null;
@@ -94,7 +99,7 @@ export class ServerConnection {
     return session;
   }
 
-  /** The same for whoever can wait. Several callers share one attempt; the abort of one does not end it. */
+  /** Leases a session, connecting if necessary. */
   async lease(signal: AbortSignal | null): Promise<ServerSession> {
     const serverId = this.#record.server_id;
     for (let round = 0; round < MAX_LEASE_ROUNDS; round++) {
@@ -105,7 +110,7 @@ export class ServerConnection {
         if (this.#closed.signal.aborted || sameConnection(this.#record, record)) throw error;
         continue;
       }
-      // It may have been lost or replaced between the handshake and this turn.
+      // The session may have been lost or replaced since the handshake.
       const session = this.hold();
       if (session !== null) return session;
     }
@@ -116,7 +121,7 @@ export class ServerConnection {
     );
   }
 
-  /** Closes an unused connection and waits until its server is gone. */
+  /** Closes an unused connection and waits until its server has ended. */
   async closeIdle(): Promise<void> {
     const session = this.#session;
     if (session === null || session.leases > 0) return;
@@ -160,7 +165,7 @@ export class ServerConnection {
     return connecting;
   }
 
-  /** All attempts together have the time that the record gives for connecting. */
+  /** All attempts together have `connect_timeout_ms`. */
   async #connect(signal: AbortSignal): Promise<ServerSession> {
     const record = this.#record;
     const end = performance.now() + record.budgets.connect_timeout_ms;
@@ -174,8 +179,8 @@ export class ServerConnection {
         );
       } catch (error) {
         if (signal.aborted) throw closedError(record.server_id);
-        const hopeless = !(error instanceof McpError) || !error.retryable || error instanceof McpBudgetError;
-        if (hopeless || attempt >= tries || performance.now() >= end) throw this.#failed(record, error);
+        const isFinal = !(error instanceof McpError) || !error.retryable || error instanceof McpBudgetError;
+        if (isFinal || attempt >= tries || performance.now() >= end) throw this.#failed(record, error);
         await this.#pause(attempt, signal);
       }
     }
@@ -240,7 +245,7 @@ export class ServerConnection {
   }
 
   #failed(record: McpServerRecord, error: unknown): unknown {
-    // Too many processes says nothing about this server.
+    // A full host says nothing about this server.
     if (!(error instanceof McpError) || error instanceof McpBudgetError) return error;
     if (!sameConnection(this.#record, record)) return error;
     this.#failure = { error, untilMs: this.#deps.now() + this.#deps.limits.failureTtlMs };
@@ -255,7 +260,7 @@ export class ServerConnection {
     await delay(backoffMs(backoff, attempt, this.#deps), undefined, { signal }).catch(() => {});
   }
 
-  /** One timer for the life of a session: each time nobody uses it, it starts over. */
+  /** One timer per session, restarted whenever the last lease is released. */
   #startIdleTimer(): void {
     if (this.#idleTimer !== null) {
       this.#idleTimer.refresh();

@@ -1,8 +1,8 @@
-/** What the model and the guest are told about a call that did not succeed. */
+/** Error of a call, as the model and the guest receive it. */
 export interface ToolError {
   readonly code: ToolErrorCode;
   readonly message: string;
-  /** Whether the same call may succeed later. It says nothing about whether the server already acted on it. */
+  /** Whether the same call may succeed later. The server may have executed the failed one all the same. */
   readonly retryable: boolean;
 }
 
@@ -17,18 +17,18 @@ export type ToolErrorCode =
   | 'mcp_cancelled'
   | 'mcp_budget_exceeded'
   | 'mcp_approval_denied'
-  /** It was sent before the run was interrupted, and nobody knows whether it was done. */
+  /** The call was sent before the run was interrupted, and its outcome is unknown. */
   | 'mcp_outcome_unknown'
-  /** The call arrived and the tool itself reported a failure. */
+  /** The tool itself reported a failure. */
   | 'mcp_tool_error';
 
-/** Every error of the pool. Its message is meant for the model: it never holds a secret of the record. */
+/** Base of all pool errors. The message is written for the model and contains no secret of the record. */
 export abstract class McpError extends Error {
   abstract readonly code: ToolErrorCode;
   readonly serverId: string;
   readonly retryable: boolean;
 
-  // No cause: what lies behind an error of a transport may hold headers or arguments, and loggers print causes.
+  // No cause: a transport error may contain headers or arguments, and loggers print causes.
   constructor(serverId: string, message: string, details: { retryable: boolean }) {
     super(message);
     this.name = new.target.name;
@@ -40,26 +40,26 @@ export abstract class McpError extends Error {
 export type ConnectionFailure =
   /** A `${ENV:…}` or `auth_ref` of the record could not be resolved on this node. */
   | 'env_missing'
-  /** The record refers to something that records may not use on this node. */
+  /** The record references something that this node does not permit. */
   | 'env_refused'
   /** A url or header is no longer valid once its references are resolved. */
   | 'record_invalid'
-  /** The command is not there, or the system refused to start it. */
+  /** The command does not exist, or the system refused to start it. */
   | 'spawn_failed'
-  /** The record asks for a sandbox that this host cannot give. */
+  /** The record requires a sandbox that this host lacks. */
   | 'sandbox_unavailable'
-  /** This node runs no servers of its own. */
+  /** This node runs no stdio servers. */
   | 'stdio_denied'
-  /** The server answers, and does not let us in. */
+  /** The server rejected the credentials or denied access. */
   | 'unauthorized'
   | 'connect_failed'
-  /** There was a connection, and it broke. */
+  /** The connection broke. */
   | 'lost'
-  /** The pool is closing, or the record is gone. */
+  /** The pool is closing, or the record was deleted. */
   | 'closed';
 
-// Trying again at once cannot help where the record or the node has to change first.
-const lasting: ReadonlySet<ConnectionFailure> = new Set([
+// A retry cannot succeed before the record or the node changes.
+const permanent: ReadonlySet<ConnectionFailure> = new Set([
   'env_missing',
   'env_refused',
   'record_invalid',
@@ -71,8 +71,8 @@ const lasting: ReadonlySet<ConnectionFailure> = new Set([
 ]);
 
 /**
- * What a failure says about the session: it is in doubt, it stands (the server answered, and refused this request), or
- * the server does not know it any more, so that the request never ran.
+ * State of the session after a failure: `doubtful`; `stands`, because the server answered and refused only this request; or
+ * `unknown` to the server, which therefore did not execute the request.
  */
 export type SessionAfterwards = 'doubtful' | 'stands' | 'unknown';
 
@@ -80,7 +80,7 @@ export class McpConnectionError extends McpError {
   readonly code = 'mcp_unavailable';
   readonly reason: ConnectionFailure;
   readonly session: SessionAfterwards;
-  /** Code of the system error because of which a process could not start, such as `EMFILE`; null: none. */
+  /** System error code of a process that could not start, such as `EMFILE`; null: none. */
   readonly systemError: string | null;
 
   constructor(
@@ -90,14 +90,14 @@ export class McpConnectionError extends McpError {
     session: SessionAfterwards = 'doubtful',
     systemError: string | null = null,
   ) {
-    super(serverId, message, { retryable: !lasting.has(reason) });
+    super(serverId, message, { retryable: !permanent.has(reason) });
     this.reason = reason;
     this.session = session;
     this.systemError = systemError;
   }
 }
 
-/** The server answered a request with an error, or with something that is not an answer. */
+/** The server answered with an error, or with an invalid response. */
 export class McpToolError extends McpError {
   readonly code: 'mcp_tool_error' | 'mcp_invalid_arguments';
   readonly toolName: string;
@@ -123,7 +123,7 @@ export class McpTimeoutError extends McpError {
   }
 }
 
-/** A schema that cannot be used, or a structured result that breaks the tool's own output schema. */
+/** An unusable schema, or a structured result that violates the tool's output schema. */
 export class McpSchemaError extends McpError {
   readonly code = 'mcp_tool_error';
   readonly toolName: string;
@@ -136,7 +136,7 @@ export class McpSchemaError extends McpError {
   }
 }
 
-/** The call never left the host: no such tool, or arguments that break its schema. */
+/** The call was not sent: no such tool, or arguments that violate its schema. */
 export class McpArgumentsError extends McpError {
   readonly code = 'mcp_invalid_arguments';
   readonly toolName: string;
@@ -174,7 +174,7 @@ export class McpBudgetError extends McpError {
 
 export class McpOutputError extends McpError {
   readonly code = 'mcp_output_too_large';
-  /** The beginning of the text, where there is one. */
+  /** The beginning of the text; empty: none. */
   readonly head: string;
 
   constructor(serverId: string, message: string, head = '') {
@@ -183,7 +183,7 @@ export class McpOutputError extends McpError {
   }
 }
 
-/** Thrown by whoever asks the policy; the pool only passes it on. */
+/** Thrown by the caller's policy check; the pool passes it on. */
 export class McpPolicyError extends McpError {
   readonly code: 'mcp_policy_denied' | 'mcp_stopped' = 'mcp_policy_denied';
 
@@ -192,7 +192,7 @@ export class McpPolicyError extends McpError {
   }
 }
 
-/** Refused by a stop: the same call may succeed once the stop is lifted. */
+/** Denied by a stop: the same call may succeed after the stop is lifted. */
 export class McpStoppedError extends McpPolicyError {
   override readonly code = 'mcp_stopped';
 
@@ -201,7 +201,7 @@ export class McpStoppedError extends McpPolicyError {
   }
 }
 
-/** Thrown by whoever asks for approval; the pool only passes it on. */
+/** Thrown by the caller's approval check; the pool passes it on. */
 export class McpApprovalError extends McpError {
   readonly code = 'mcp_approval_denied';
 
@@ -210,10 +210,7 @@ export class McpApprovalError extends McpError {
   }
 }
 
-/**
- * The one place where our error classes become what a model reads. An error that is not ours says nothing of itself:
- * its text was never checked for secrets.
- */
+/** Converts an error for the model. The text of a foreign error is withheld, because it was not checked for secrets. */
 export function toToolError(error: unknown): ToolError {
   if (error instanceof McpError) return { code: error.code, message: error.message, retryable: error.retryable };
   return { code: 'mcp_unavailable', message: 'the call failed inside the host', retryable: false };

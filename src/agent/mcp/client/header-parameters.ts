@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../base/json.ts';
 
-/** A parameter of a tool whose value is sent as a header too, so that what stands before the server can read it. */
+/** A tool parameter that is mirrored in an HTTP header for intermediaries in front of the server. */
 export interface HeaderParameter {
   readonly path: readonly string[];
   /** In lower case. */
@@ -15,7 +15,7 @@ const ANNOTATION = 'x-mcp-header';
 const PREFIX = 'mcp-param-';
 const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const types: ReadonlySet<JsonValue | undefined> = new Set(['string', 'integer', 'boolean']);
-/** Schemas that may not apply to a call: a header that depends on one cannot be told from the arguments. */
+/** Keywords whose subschemas may not apply to a call, so that its headers cannot be derived from the arguments. */
 const conditional = [
   'items',
   'prefixItems',
@@ -33,10 +33,10 @@ const conditional = [
   'else',
 ] as const;
 const conditionalByName = ['patternProperties', 'dependentSchemas', '$defs', 'definitions'] as const;
-/** A schema of a tool is bounded before anybody looks here; this bounds the looking. */
+/** Schemas are bounded before; this bounds the recursion here. */
 const MAX_DEPTH = 512;
 
-/** @throws Error saying which declaration breaks the rules of the protocol: such a tool must not be offered */
+/** @throws Error naming the declaration that violates the protocol: such a tool must not be offered */
 export function headerParameters(inputSchema: JsonObject): readonly HeaderParameter[] {
   const found: HeaderParameter[] = [];
   const names = new Set<string>();
@@ -78,7 +78,7 @@ function entries(value: JsonValue | undefined): [string, JsonValue][] {
   return isJsonObject(value) ? Object.entries(value) : [];
 }
 
-/** The headers of one call, with the trace that it is a part of. A parameter that is not given has none. */
+/** Headers of one call: its trace context, and the mirrored parameters that are present. */
 export function callHeaders(
   parameters: readonly HeaderParameter[],
   args: JsonObject,
@@ -108,7 +108,7 @@ function headerText(value: JsonValue | undefined): string | null {
 
 const plainText = /^[\t\x20-\x7e]+$/;
 
-/** What a header cannot hold as it is, or what looks as if it were encoded, is encoded. */
+/** Encodes text that a header cannot hold, and text that looks encoded. */
 export function encodedHeader(text: string): string {
   const isEncoded = text.startsWith('=?base64?') && text.endsWith('?=');
   if (plainText.test(text) && text.trim() === text && !isEncoded) return text;

@@ -15,20 +15,20 @@ export interface FailureContext {
   readonly library: McpLibrary;
 }
 
-/** What a server says about itself is passed on, but not at any length. */
+/** Limit for text of a server in an error message. */
 const MAX_SERVER_TEXT_CHARS = 2_000;
 
-/** Turns what the library and Node throw into our own classes. What was cancelled is the caller's to tell. */
+/** Converts errors of the library and of Node to our classes. The caller handles cancellation. */
 export function fromLibrary(error: unknown, context: FailureContext): McpError {
   const { serverId, what, toolName, library } = context;
-  // One of ours that was thrown under the library may come wrapped in one of its own.
+  // An error of ours that was thrown below the library may be wrapped in one of the library's.
   const ours = inCauses(error, (cause) => cause instanceof McpError);
   if (ours !== null) return ours;
   const denied = egressDenial(error);
   if (denied !== null) return new McpPolicyError(serverId, `${what}: ${serverText(denied.message, context)}`);
   if (error instanceof RpcError || error instanceof library.ProtocolError) {
     if (error.data instanceof McpError) return error.data;
-    const text = serverText(`${error.message}${whatHelps(error.code, error.data)}`, context);
+    const text = serverText(`${error.message}${rpcErrorHint(error.code, error.data)}`, context);
     return new McpToolError(serverId, toolName, `${what}: ${text}`, error.code);
   }
   if (error instanceof StatusError) return refused(error, context);
@@ -81,7 +81,7 @@ export function deepestCause(error: unknown): unknown {
   return deepest;
 }
 
-// `fetch failed` says nothing; the system's code is one or two causes further down.
+// `fetch failed` has no details; the system's code is one or two causes further down.
 function cause(error: unknown, context: FailureContext): string {
   const deepest = deepestCause(error);
   const code = (deepest as { code?: unknown } | null)?.code;
@@ -97,8 +97,8 @@ const MISSING_CLIENT_CAPABILITY = -32021;
 const URL_ELICITATION_REQUIRED = -32042;
 const MAX_ADDRESSES = 3;
 
-/** What has to be done before the call can work: the message alone often does not say. */
-export function whatHelps(code: number, data: unknown): string {
+/** Advice for errors whose message does not say what to do. */
+function rpcErrorHint(code: number, data: unknown): string {
   if (code === MISSING_CLIENT_CAPABILITY) return ' (client_features of the server lists what it may request)';
   if (code !== URL_ELICITATION_REQUIRED || !isJsonObject(data) || !Array.isArray(data.elicitations)) return '';
   const addresses = data.elicitations.flatMap((asked) => {
@@ -108,25 +108,25 @@ export function whatHelps(code: number, data: unknown): string {
   return addresses.length === 0 ? '' : ` (open first: ${addresses.slice(0, MAX_ADDRESSES).join(' ')})`;
 }
 
-export interface RefusedRequest {
+interface RefusedRequest {
   readonly serverId: string;
   /** For the message: `tool "x"`, `tools/list`. */
   readonly what: string;
   readonly toolName: string;
-  /** Makes what the server wrote fit for a message: without secrets, and not at any length. */
+  /** Redacts secrets in a server's text and cuts it. */
   readonly serverText: (text: string) => string;
 }
 
 const REDIRECT_STATUS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
-/** Statuses that say nothing about the request itself: it may succeed later, over the same session. */
-const PASSING_STATUS: ReadonlySet<number> = new Set([408, 425, 429]);
-/** Where a server that does not know our session should answer 404, many answer 400 and say so. */
+/** Statuses after which the same request may succeed later, in the same session. */
+const TRANSIENT_STATUS: ReadonlySet<number> = new Set([408, 425, 429]);
+/** A server that does not know the session should answer 404; many answer 400 with such a text. */
 const ABOUT_A_SESSION = /session|not initialized/i;
 
 const CHECK_CREDENTIALS = 'check http.headers, http.auth_ref and http.oauth of the server';
 
-/** What a refusal over HTTP means for the request, and for the session it was sent in. */
-export function fromRefusal(refusal: HttpRefusal, request: RefusedRequest): McpError {
+/** Effect of an HTTP error status on the request and on its session. */
+function fromRefusal(refusal: HttpRefusal, request: RefusedRequest): McpError {
   const { status, missingScope } = refusal;
   const { serverId, what, toolName, serverText } = request;
   const said = rpcError(refusal.text);
@@ -146,11 +146,11 @@ export function fromRefusal(refusal: HttpRefusal, request: RefusedRequest): McpE
     return new McpConnectionError(serverId, 'lost', message);
   }
   if (isAboutTheSession(refusal)) {
-    // Only a server that named the session and answers nobody's request did certainly not run this one.
+    // Only a server that issued the session id and names no request certainly did not execute this one.
     const session = refusal.inSession && !answersARequest(refusal.text) ? 'unknown' : 'doubtful';
     return new McpConnectionError(serverId, 'lost', `${answered}${because}`, session);
   }
-  if (said !== null && status < 500 && !PASSING_STATUS.has(status)) {
+  if (said !== null && status < 500 && !TRANSIENT_STATUS.has(status)) {
     return new McpToolError(serverId, toolName, `${what}${because}`, said.code);
   }
   return new McpConnectionError(serverId, 'lost', `${answered}${because}`, 'stands');
@@ -160,7 +160,7 @@ function isAboutTheSession({ status, text }: HttpRefusal): boolean {
   return status === 404 || (status === 400 && ABOUT_A_SESSION.test(text ?? ''));
 }
 
-/** A refusal of the session has no id: whoever answers with one has read the request, and may have run it. */
+/** A rejected session has no request id: a server that names one has read the request and may have executed it. */
 function answersARequest(text: string | null): boolean {
   const body = text === null ? undefined : parseJson(text);
   return isJsonObject(body) && body.id !== undefined && body.id !== null;
@@ -171,5 +171,5 @@ function rpcError(text: string | null): { readonly code: number; readonly messag
   if (!isJsonObject(body) || !isJsonObject(body.error)) return null;
   const { code, message, data } = body.error;
   if (typeof code !== 'number' || typeof message !== 'string') return null;
-  return { code, message: `${message}${whatHelps(code, data)}` };
+  return { code, message: `${message}${rpcErrorHint(code, data)}` };
 }

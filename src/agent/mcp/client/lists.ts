@@ -5,10 +5,9 @@ import { redactStrings } from '../../../server/secrets/redactor.ts';
 import { McpArgumentsError, McpBudgetError, McpError, McpTimeoutError, McpToolError } from './errors.ts';
 import type { PoolLimits } from './pool-options.ts';
 import { abortReason, type ServerSession } from './session.ts';
-import { TimeBudget } from './time-budget.ts';
 import type { CheckedTool, ToolDescriptor } from './tool-list.ts';
 
-/** A list that is asked for by pages: the request, the field of the answer, and what its entries are. */
+/** A paginated list: request, result field, and the noun for its entries. */
 export interface PagedList {
   readonly method: 'tools/list' | 'resources/list' | 'resources/templates/list' | 'prompts/list';
   readonly field: 'tools' | 'resources' | 'resourceTemplates' | 'prompts';
@@ -17,20 +16,20 @@ export interface PagedList {
 
 export interface Pages {
   readonly entries: readonly JsonValue[];
-  /** The entries as text, to see whether another listing says anything new. */
+  /** The entries as text, to detect changes between listings. */
   readonly source: string;
-  /** What is odd about the list as a whole; null: nothing. */
+  /** Anomaly of the list as a whole; null: none. */
   readonly notice: string | null;
   readonly durationMs: number;
-  /** How long the server says that the list holds; null: it says nothing. */
+  /** Lifetime that the server declares; null: none. */
   readonly ttlMs: number | null;
 }
 
 export const noPages: Pages = Object.freeze({ entries: [], source: '[]', notice: null, durationMs: 0, ttlMs: null });
 
 /**
- * Asks for all pages. More pages, entries or bytes than allowed fail the listing as a whole: half a list misleads. A cursor
- * that says nothing, or the same as before, comes from a server that does not know pages: what it listed is all.
+ * Requests all pages. A list that exceeds a limit fails as a whole, because half a list misleads. An empty or repeated
+ * cursor comes from a server without pagination: the pages so far are the whole list.
  */
 export async function listPages(
   session: ServerSession,
@@ -74,13 +73,13 @@ export async function listPages(
   }
 }
 
-/** The whole holds no longer than any of its parts. */
+/** The whole list lives no longer than any of its pages. */
 export function shorterTtl(ttlMs: number | null, ofPart: JsonValue | undefined): number | null {
   if (typeof ofPart !== 'number' || !(ofPart >= 0)) return ttlMs;
   return ttlMs === null ? ofPart : Math.min(ttlMs, ofPart);
 }
 
-/** A description goes to the model like a result does. Only a list that holds a secret is walked. */
+/** Redacts secrets, because descriptions reach the model. Only a list that contains a secret is walked. */
 function withoutSecrets(listed: JsonValue[], { redactContent }: ServerSession): JsonValue[] {
   const text = JSON.stringify(listed);
   return redactContent(text) === text ? listed : redactStrings(listed, redactContent);
@@ -88,9 +87,9 @@ function withoutSecrets(listed: JsonValue[], { redactContent }: ServerSession): 
 
 export interface RawListing extends Omit<Pages, 'entries'> {
   readonly tools: readonly JsonValue[];
-  /** What the server says about how to use it; null: nothing. */
+  /** The server's instructions; null: none. */
   readonly instructions: string | null;
-  /** Whether it came from a server that reads parameters from headers. */
+  /** Whether the server reads mirrored parameters from headers. */
   readonly mirrorsHeaders: boolean;
 }
 
@@ -107,10 +106,10 @@ export async function listTools(session: ServerSession, limits: PoolLimits, sign
   return { tools, ...about, mirrorsHeaders, instructions };
 }
 
-/** What a server has besides tools. */
+/** What a server offers besides tools. */
 export type OfferKind = Exclude<CallKind, 'tool'>;
 
-/** As the server listed them, without secrets; nobody has looked at what the entries say. */
+/** As the server listed them, without secrets. The entries are not validated. */
 export interface ResourceList {
   readonly resources: readonly JsonObject[];
   readonly templates: readonly JsonObject[];
@@ -132,7 +131,7 @@ const templatePages: PagedList = {
 
 const METHOD_NOT_FOUND = -32601;
 
-/** A server that declares none is not asked, and one may have resources and know no templates. */
+/** Skips a server that declares no resources. A server may have resources without supporting templates. */
 export async function listResources(
   session: ServerSession,
   limits: PoolLimits,
@@ -160,13 +159,13 @@ export async function listPrompts(
 
 const objectsIn = (entries: readonly JsonValue[]): JsonObject[] => entries.filter(isJsonObject);
 
-/** What an approval is bound to: a server says nothing of what it offers but the name, which is in the call. */
+/** The definition that an approval is bound to: only the name, since reads and prompts have no schema. */
 export function describeOffer(name: string): ToolDescriptor {
   const inputSchema = { type: 'object' };
   return Object.freeze({ name, title: null, description: '', inputSchema, outputSchema: null, annotations: null });
 }
 
-/** @throws McpError where the server has no such thing at all, or the arguments are none for it */
+/** @throws McpError if the server lacks the capability or the arguments are invalid */
 export function checkOffer(
   session: Pick<ServerSession, 'serverId' | 'offers'>,
   kind: OfferKind,
@@ -190,73 +189,73 @@ export function checkOfferArguments(serverId: string, name: string, args: JsonOb
   throw new McpArgumentsError(serverId, name, message);
 }
 
-/** `more`: what goes on with one that the server wants again. `traceparent`: what it is a part of. */
+/** `continuation`: input responses and server state of a continued request. */
 export function offerRequest(
   kind: OfferKind,
   name: string,
   args: JsonObject,
-  more: JsonObject | null,
+  continuation: JsonObject | null,
   traceparent?: string | undefined,
 ): [method: string, params: JsonObject] {
   const meta = traceparent === undefined ? {} : { _meta: { traceparent } };
-  if (kind === 'resource') return ['resources/read', { uri: name, ...more, ...meta }];
-  return ['prompts/get', { name, arguments: args, ...more, ...meta }];
+  if (kind === 'resource') return ['resources/read', { uri: name, ...continuation, ...meta }];
+  return ['prompts/get', { name, arguments: args, ...continuation, ...meta }];
 }
 
-/** What a server listed, before anybody looked at it. */
+/** An unprocessed list. */
 interface Listing {
-  /** How long the server says that the list holds; null: it says nothing. */
+  /** Lifetime that the server declares; null: none. */
   readonly ttlMs: number | null;
 }
 
 export interface ListCacheDeps<Raw extends Listing, List> {
   readonly serverId: string;
-  /** The request, for messages. */
+  /** The request, for error messages. */
   readonly what: 'tools/list' | 'resources/list' | 'prompts/list';
   readonly limits: PoolLimits;
-  /** Hands `work` an open session; connecting has a deadline of its own. */
+  /** Runs `work` with a leased session; connecting has its own deadline. */
   withSession<T>(work: (session: ServerSession) => Promise<T>): Promise<T>;
   list(session: ServerSession, signal: AbortSignal): Promise<Raw>;
-  /** Must give `before` back where the listing says the same. */
+  /** Must return `before` if the listing is unchanged. */
   compile(listing: Raw, before: List | null): Promise<List>;
   failed(error: McpError): void;
   readonly now: () => number;
 }
 
 /**
- * One list of one server: its tools, its resources or its prompts. What each guest may see of it is decided above, so the
- * list itself is shared by all. Concurrent readers share one listing, and the abort of one reader leaves it to the others.
+ * Cached list of one server: tools, resources or prompts. All guests share it; policy filters it above. Concurrent readers
+ * share one listing, and aborting one reader does not end the listing.
  */
 export class ListCache<Raw extends Listing, List> {
   readonly #deps: ListCacheDeps<Raw, List>;
   #current: List | null = null;
   #freshUntilMs = 0;
   #failure: { error: McpError; untilMs: number } | null = null;
-  #listing: { readonly result: Promise<List>; asked: boolean } | null = null;
-  /** Counts what made the list doubtful; a listing that began before the last of these is not kept. */
+  #listing: { readonly result: Promise<List>; isRequested: boolean } | null = null;
+  /** Counts invalidations: a listing that began before the last one is not cached. */
   #changes = 0;
 
   constructor(deps: ListCacheDeps<Raw, List>) {
     this.#deps = deps;
   }
 
-  /** The last listing that worked; null before there was one. */
+  /** The last successful listing; null: none yet. */
   get last(): List | null {
     return this.#current;
   }
 
-  /** The list, where nobody has to ask for it; null: {@link get} does. */
+  /** The cached list if it is fresh; null: use {@link get}. */
   get fresh(): List | null {
     return this.#deps.now() < this.#freshUntilMs ? this.#current : null;
   }
 
-  /** The next reader asks the server again. */
+  /** The next reader requests the list again. */
   invalidate(): void {
     this.#changes += 1;
     this.#freshUntilMs = 0;
     this.#failure = null;
-    // One that still waits for its connection will ask late enough.
-    if (this.#listing?.asked) this.#listing = null;
+    // A listing that still waits for its connection will be requested late enough.
+    if (this.#listing?.isRequested) this.#listing = null;
   }
 
   async get(signal: AbortSignal | null): Promise<List> {
@@ -269,28 +268,32 @@ export class ListCache<Raw extends Listing, List> {
     });
   }
 
-  #start(): { readonly result: Promise<List>; asked: boolean } {
-    const asking = () => {
-      listing.asked = true;
+  #start(): { readonly result: Promise<List>; isRequested: boolean } {
+    const onRequest = () => {
+      listing.isRequested = true;
     };
-    const result = this.#list(asking).finally(() => {
+    const result = this.#list(onRequest).finally(() => {
       if (this.#listing === listing) this.#listing = null;
     });
-    const listing = { result, asked: false };
+    const listing = { result, isRequested: false };
     this.#listing = listing;
     return listing;
   }
 
-  async #list(asking: () => void): Promise<List> {
+  async #list(onRequest: () => void): Promise<List> {
     const { serverId, limits, now } = this.#deps;
     try {
       return await this.#deps.withSession(async (session) => {
-        asking();
+        onRequest();
         const changes = this.#changes;
         const { listTimeoutMs } = limits;
         const what = `${this.#deps.what} of server "${serverId}"`;
-        const deadline = new TimeBudget(listTimeoutMs, null, () => new McpTimeoutError(serverId, listTimeoutMs, what));
-        const raw = await deadline.spend((signal) => this.#deps.list(session, signal));
+        const deadline = new AbortController();
+        const timer = setTimeout(
+          () => deadline.abort(new McpTimeoutError(serverId, listTimeoutMs, what)),
+          listTimeoutMs,
+        );
+        const raw = await this.#deps.list(session, deadline.signal).finally(() => clearTimeout(timer));
         const compiled = await this.#deps.compile(raw, this.#current);
         if (changes === this.#changes) {
           this.#current = compiled;
@@ -309,7 +312,7 @@ export class ListCache<Raw extends Listing, List> {
   }
 }
 
-/** A server may say how long its list holds. Not at all would be a list for each call, and forever is no promise. */
+/** The server's lifetime within bounds: 0 would request the list for every call. */
 function ttlOf({ ttlMs }: Listing, { toolsTtlMs, minToolsTtlMs, maxToolsTtlMs }: PoolLimits): number {
   return ttlMs === null ? toolsTtlMs : Math.min(Math.max(ttlMs, minToolsTtlMs), maxToolsTtlMs);
 }

@@ -13,17 +13,17 @@ import { McpPool, type PoolDeps } from './pool.ts';
 import { type PoolOptions, stdioPolicyOf } from './pool-options.ts';
 
 export interface OpenPoolOptions {
-  /** What the records may refer to. */
+  /** Secrets and files that records may reference. */
   readonly references: ReferencePolicy;
-  /** Where references to variables are looked up. @default the environment of this process */
+  /** Source of referenced variables. @default the environment of this process */
   readonly variables?: Readonly<Record<string, string | undefined>>;
   readonly egress: CompiledEgress;
-  /** What becomes of stdio servers; null: it depends on where their records come from. */
+  /** Policy for stdio servers; null: derived from the origin of their records. */
   readonly stdio: StdioPolicy | null;
-  /** Where the homes of stdio servers live on. @default this user's own, else a temporary one */
+  /** Directory of the homes of stdio servers. @default this user's state directory, else a temporary one */
   readonly stateDir?: string | undefined;
   readonly limits?: NonNullable<PoolOptions['limits']>;
-  /** Told when something is waited for. @default nobody */
+  /** Receives what the pool waits for. @default nothing is reported */
   readonly waiting?: Waiting | undefined;
   readonly log: NonNullable<PoolDeps['log']>;
 }
@@ -31,13 +31,13 @@ export interface OpenPoolOptions {
 export interface OpenPool {
   readonly pool: McpPool;
   readonly secrets: PoolDeps['secrets'];
-  /** Where the homes of stdio servers are. */
+  /** Directory of the homes of stdio servers. */
   readonly stateDir: string;
-  /** Ends every server that was started. */
+  /** Stops every server that was started. */
   close(): Promise<void>;
 }
 
-/** The pool of a command or a program: connects as records say, within what this node lets them use. */
+/** Opens the pool of a command or a program, with the limits of this node. */
 export async function openPool(options: OpenPoolOptions): Promise<OpenPool> {
   const { references, variables = processEnvironment, limits = {}, waiting = ignoreWaits, log } = options;
   const state = await openState(options.stateDir);
@@ -57,7 +57,7 @@ export async function openPool(options: OpenPoolOptions): Promise<OpenPool> {
   };
 }
 
-/** Commands of servers are looked for as `npx` looks for them, however this process was started. */
+/** PATH for server commands: like `npx`, with the `node_modules/.bin` of this and every parent directory. */
 function commandPath(path: string | undefined, folder: string): string {
   const folders = path ? [path] : [];
   for (let at = folder; ; at = dirname(at)) {
@@ -66,7 +66,7 @@ function commandPath(path: string | undefined, folder: string): string {
   }
 }
 
-/** Homes of stdio servers live on between runs, so that what they download is downloaded once. */
+/** Homes of stdio servers persist between runs, so that servers download their files once. */
 async function openState(given: string | undefined): Promise<{ directory: string; release(): Promise<void> }> {
   const own = given ?? stateDirectory(processEnvironment);
   if (own !== null) return { directory: own, release: async () => {} };

@@ -33,7 +33,7 @@ import type { McpLibrary } from './transport/transport.ts';
 export interface OpenSessionDeps {
   readonly options: CompiledPoolOptions;
   readonly supervisor: ProcessSupervisor;
-  /** Of the process of a stdio server. */
+  /** For the process of a stdio server. */
   readonly home: HomePlace;
   readonly secrets: SecretSource;
   readonly http: () => Promise<HttpClient>;
@@ -43,26 +43,35 @@ export interface OpenSessionDeps {
 }
 
 export interface SessionEvents {
-  /** The connection broke; everything in flight fails. */
+  /** The connection broke; requests in flight fail. */
   lost(session: ServerSession, why: string): void;
-  /** The server may have been restarted behind our back. */
+  /** The server may have been restarted. */
   suspect(session: ServerSession): void;
-  /** The server may have others than before; null: of every kind. */
+  /** The server's list may have changed; null: all lists. */
   listChanged(kind: CallKind | null): void;
 }
 
 export interface ConnectLimits {
   readonly timeoutMs: number;
-  /** Nobody wants the connection any more. */
+  /** Aborted when the connection is not needed any more. */
   readonly signal: AbortSignal;
-  /** Read and written. */
+  /** Read and updated. */
   readonly era: EraMemory;
 }
 
-/**
- * Connects and shakes hands. Whatever was started for an attempt that fails is ended.
- * @throws McpError
+/*
+ * Opening a session: resolve the record, make the transport, negotiate the protocol era, shake hands.
+ *
+ * Invariants
+ * - Whatever was started for a failed attempt is ended before the error is thrown.
+ * - The deadline of the record covers all greetings of one attempt.
+ * - A server in `auto` mode is probed with `server/discover`. If the probe fails like that of an old server, the session is
+ *   opened with `initialize` on a new transport; `EraMemory` saves the probe next time.
+ *
+ * Not handled here: retries and backoff (connection.ts), OAuth flows (oauth/).
  */
+
+/** Connects and shakes hands. @throws McpError */
 export async function openSession(
   record: McpServerRecord,
   events: SessionEvents,
@@ -71,14 +80,14 @@ export async function openSession(
 ): Promise<ServerSession> {
   const { server_id: serverId } = record;
   const probeTimeoutMs = Math.min(deps.options.probeTimeoutMs, Math.ceil(timeoutMs / 2));
-  const opening = new Opening(record, events, { ...deps, era, probeTimeoutMs, timeoutMs });
+  const opening = new SessionOpening(record, events, { ...deps, era, probeTimeoutMs, timeoutMs });
   let giveUp: (error: McpError) => void = () => {};
   const givenUp = new Promise<never>((_resolve, reject) => {
     giveUp = reject;
   });
   const onTimeout = () => {
-    const what = `connecting to server "${serverId}"${opening.lastWords()}`;
-    // What the record says: of an earlier try the rest is left, which nobody has written anywhere.
+    const what = `connecting to server "${serverId}"${opening.stderrTail()}`;
+    // The configured limit: `timeoutMs` may be the remainder after an earlier attempt.
     giveUp(new McpTimeoutError(serverId, record.budgets.connect_timeout_ms, what));
   };
   const onAbort = () =>
@@ -99,27 +108,28 @@ export async function openSession(
 
 interface OpeningDeps extends OpenSessionDeps {
   readonly era: EraMemory;
-  /** For the answer of a server that may be one of those that give none. */
+  /** Time for the probe, which an old server may never answer. */
   readonly probeTimeoutMs: number;
   readonly timeoutMs: number;
 }
 
-type Asked = (message: JSONRPCMessage, call: QuestionTarget | null) => boolean;
+type RequestHandler = (message: JSONRPCMessage, call: QuestionTarget | null) => boolean;
 
-class Opening {
+class SessionOpening {
   readonly #record: McpServerRecord;
   readonly #events: SessionEvents;
   readonly #deps: OpeningDeps;
   #transport: Transport | null = null;
   #session: ServerSession | null = null;
   #stderr: StderrLog | null = null;
-  /** Of the old SSE transport, which is the library's own; the others have their own way for calls. */
+  /** Tool calls of the old SSE transport; the other transports have their own sender. */
   #libraryCalls: LibraryCalls | null = null;
   #note = '';
   #lossBeforeSession: string | null = null;
   #abandoned = false;
-  #wasAskedInVain = false;
-  /** It said no to the greeting, in words of the protocol. */
+  /** The probe failed as it does at an old server. */
+  #probeFailed = false;
+  /** The server rejected the greeting with a protocol error. */
   #wasRefused = false;
 
   constructor(record: McpServerRecord, events: SessionEvents, deps: OpeningDeps) {
@@ -133,28 +143,28 @@ class Opening {
     const library = await import('@modelcontextprotocol/client');
     const { era, probeTimeoutMs, timeoutMs } = this.#deps;
     const greeting = greetingOf(this.#record, era);
-    if (greeting !== 'ask') return this.#connect(greeting, library, resolved, timeoutMs);
-    // One that answered before is waited for as long as there is time.
-    const patienceMs = era.bearsAsking === true ? timeoutMs : probeTimeoutMs;
+    if (greeting !== 'probe') return this.#connect(greeting, library, resolved, timeoutMs);
+    // A server that answered a probe before gets the whole time.
+    const patienceMs = era.answersProbe === true ? timeoutMs : probeTimeoutMs;
     const beganAt = performance.now();
     const wasSilent = () => performance.now() - beganAt >= patienceMs;
     let session: ServerSession;
     let isLate = false;
     try {
       session = await this.#connect(greeting, library, resolved, patienceMs);
-      // A stdio server that says nothing is greeted the old way over the same pipes.
-      era.bearsAsking = session.era === 'modern' || !wasSilent();
+      // After silence the library greets a stdio server the old way over the same pipes.
+      era.answersProbe = session.era === 'modern' || !wasSilent();
       return session;
     } catch (error) {
-      // One that starts slowly answers the question late, and then wants no other greeting.
+      // A server that starts slowly may answer the probe after its deadline; it is probed again.
       isLate = this.#wasRefused && wasSilent();
-      const isLegacy = this.#wasAskedInVain && era.bearsAsking !== true;
+      const isLegacy = this.#probeFailed && era.answersProbe !== true;
       if (this.#abandoned || !(isLate || isLegacy)) throw error;
     }
     await this.#transport?.close();
     this.#lossBeforeSession = null;
-    session = await this.#connect(isLate ? 'ask' : 'legacy', library, resolved, timeoutMs);
-    era.bearsAsking = isLate;
+    session = await this.#connect(isLate ? 'probe' : 'legacy', library, resolved, timeoutMs);
+    era.answersProbe = isLate;
     return session;
   }
 
@@ -188,9 +198,9 @@ class Opening {
       await client.connect(transport, { timeout: NO_LIBRARY_TIMEOUT_MS, ...priorOf(greeting) });
     } catch (error) {
       this.#wasRefused = error instanceof library.ProtocolError;
-      this.#wasAskedInVain = this.#lossBeforeSession !== null || mayBeLegacy(error, library);
+      this.#probeFailed = this.#lossBeforeSession !== null || mayBeLegacy(error, library);
       if (this.#lossBeforeSession !== null) throw this.#failure(resolved.redact(this.#lossBeforeSession));
-      if (typeof greeting === 'object' && this.#wasAskedInVain) {
+      if (typeof greeting === 'object' && this.#probeFailed) {
         throw this.#failure(
           `it does not support protocol version ${greeting.pin}, which the server config requires (protocol)`,
         );
@@ -214,13 +224,13 @@ class Opening {
     return session;
   }
 
-  /** After a failure or the deadline: whatever was started ends. */
+  /** After a failure or the deadline: ends whatever was started. */
   abandon(): void {
     this.#abandoned = true;
     void this.#transport?.close();
   }
 
-  lastWords(): string {
+  stderrTail(): string {
     const line = this.#stderr?.lastLine ?? '';
     return line === '' ? '' : ` (last line of its stderr: ${line})`;
   }
@@ -228,7 +238,7 @@ class Opening {
   async #makeTransport(
     library: McpLibrary,
     resolved: ResolvedRecord,
-    asked: Asked,
+    asked: RequestHandler,
   ): Promise<StdioTransport | StreamableHttpTransport | SseTransport> {
     const { server_id: serverId, transport } = this.#record;
     const { maxMessageBytes } = this.#deps.options;
@@ -256,7 +266,7 @@ class Opening {
     });
   }
 
-  #stdio(library: McpLibrary, resolved: ResolvedRecord, asked: Asked): StdioTransport {
+  #stdio(library: McpLibrary, resolved: ResolvedRecord, asked: RequestHandler): StdioTransport {
     const { server_id: serverId, stdio } = this.#record;
     const { options, log, now, supervisor, home } = this.#deps;
     if (stdio === null) throw new McpConnectionError(serverId, 'record_invalid', `server "${serverId}" has no command`);
@@ -275,7 +285,7 @@ class Opening {
       },
       parse: library.deserializeMessage,
       asked,
-      lost: (why) => this.#lost(`${why}${this.lastWords()}`),
+      lost: (why) => this.#lost(`${why}${this.stderrTail()}`),
       garbage: () => {
         const message = 'a line on stdout is not an MCP message; servers must log to stderr';
         log({ level: 'warn', event: 'stdout_garbage', serverId, message });
@@ -306,32 +316,32 @@ class Opening {
     const known = fromLibrary(error, { serverId, what, toolName: '', redact, library });
     if (known instanceof McpConnectionError && known.reason !== 'lost') return known;
     if (known.code === 'mcp_budget_exceeded' || known.code === 'mcp_policy_denied') return known;
-    return new McpConnectionError(serverId, 'connect_failed', `${known.message}${this.lastWords()}${this.#note}`);
+    return new McpConnectionError(serverId, 'connect_failed', `${known.message}${this.stderrTail()}${this.#note}`);
   }
 }
 
-/** The version that begins with `server/discover` and has no sessions. Before it is `initialize`. */
+/** Protocol version with `server/discover` and without sessions. Older versions start with `initialize`. */
 export const MODERN_VERSION = '2026-07-28';
 
-/** What a connection found out about its server, for the next one that is made in the same way. */
+/** Result of the protocol probe, for the next session of the same connection. */
 export interface EraMemory {
-  /** Whether it was asked for its era and answered; null: it never was, or nothing came of it. */
-  bearsAsking: boolean | null;
+  /** Whether the server answers the probe; null: unknown. */
+  answersProbe: boolean | null;
 }
 
-/** How a server is greeted. */
-export type Greeting = 'ask' | 'legacy' | { readonly pin: string };
+/** First message to a server: the probe, `initialize`, or a pinned version. */
+export type Greeting = 'probe' | 'legacy' | { readonly pin: string };
 
-/** A version that is not known here is taken for the old way; the old SSE transport has no other. */
+/** Unknown versions and the old SSE transport use `initialize`. */
 export function greetingOf({ protocol, transport }: McpServerRecord, memory: EraMemory): Greeting {
   if (transport === 'http_sse_legacy') return 'legacy';
-  if (protocol === 'auto') return memory.bearsAsking === false ? 'legacy' : 'ask';
+  if (protocol === 'auto') return memory.answersProbe === false ? 'legacy' : 'probe';
   return protocol === MODERN_VERSION ? { pin: protocol } : 'legacy';
 }
 
 export function negotiation(greeting: Greeting, probeTimeoutMs: number): VersionNegotiationOptions {
   const probe = { timeoutMs: probeTimeoutMs };
-  if (greeting === 'ask') return { mode: 'auto', probe };
+  if (greeting === 'probe') return { mode: 'auto', probe };
   return greeting === 'legacy' ? { mode: 'legacy' } : { mode: { pin: greeting.pin }, probe };
 }
 
@@ -340,8 +350,8 @@ export function priorOf(greeting: Greeting): Pick<ConnectOptions, 'prior'> {
 }
 
 /**
- * Whether a server that was asked may be one of those that cannot be: they end, say nothing, or answer with something
- * that means nothing. One that cannot be reached, or refuses us, is no such server.
+ * Whether a failed probe may come from an old server: those exit, stay silent, or answer with nonsense. A server that is
+ * unreachable or denies access is not one of them.
  */
 export function mayBeLegacy(error: unknown, library: McpLibrary): boolean {
   if (error instanceof library.SdkHttpError) return error.status >= 500;
@@ -353,7 +363,7 @@ export function mayBeLegacy(error: unknown, library: McpLibrary): boolean {
   return cause === undefined || cause instanceof SyntaxError || cause instanceof library.SdkError;
 }
 
-/** What a server without sessions is told with each request, as `_meta`. The library does so with its own. */
+/** `_meta` of each request to a server without sessions; the library adds the same to its own requests. */
 export function requestMeta(
   version: string,
   about: {
@@ -369,12 +379,12 @@ export function requestMeta(
   };
 }
 
-/** A stream that was open for so long was worth opening. */
+/** A subscription that stays open this long resets the reconnect backoff. */
 const LISTENED_MS = 10_000;
 
 /**
- * A server without sessions tells of changes only where somebody listens, so one stream is kept open for as long as the
- * session is used. A server that does not want to be listened to is left in peace: its list is asked for when it is old.
+ * Subscribes to list changes of a server without sessions, for as long as the session is usable. If the server rejects the
+ * subscription, its lists are refreshed by age alone.
  */
 export async function listenForChanges(
   session: ServerSession,
@@ -402,7 +412,7 @@ export async function listenForChanges(
     const pauseMs = pace.nextMs(null);
     if (pauseMs === null || !session.usable) return;
     await delay(pauseMs, undefined, { ref: false });
-    // What changed while nobody listened was told to nobody.
+    // Changes between two subscriptions were not reported.
     changed();
   }
 }

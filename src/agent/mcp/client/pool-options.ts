@@ -16,7 +16,7 @@ export interface PoolLimitSpec {
   readonly doc: string;
 }
 
-/** Every bound of the pool that is not part of a record. */
+/** Limits of the pool that are not part of a record. */
 export const poolLimitSpecs = {
   maxCallsInFlight: {
     default: 256,
@@ -153,38 +153,37 @@ export type PoolLimitName = keyof typeof poolLimitSpecs;
 export type PoolLimits = Readonly<Record<PoolLimitName, number>>;
 
 export interface PoolOptions {
-  /** Where the private HOME of each stdio server lives on between runs: `<stateDir>/home/`. */
+  /** Parent of the private HOME of each stdio server, kept between runs: `<stateDir>/home/`. */
   readonly stateDir: string;
   /**
-   * Where `spear servers login` keeps the tokens of people.
+   * Directory of the OAuth tokens that `spear servers login` stores.
    * @default `<stateDir>/logins`
    */
   readonly loginsDir?: string;
   /**
-   * Where the private TMPDIRs are made, and removed again.
+   * Parent of the private TMPDIRs, which are removed after use.
    * @default the system's directory for temporary files
    */
   readonly tmpDir?: string;
   /**
-   * PATH of the stdio servers whose records set none.
+   * PATH of stdio servers whose records set none.
    * @default "/usr/local/bin:/usr/bin:/bin"
    */
   readonly path?: string;
-  /** Where HTTP servers may be. */
+  /** Hosts and addresses that HTTP servers may have. */
   readonly egress?: EgressOptions;
   /**
-   * What becomes of stdio servers: `allow` runs them as their records say, `sandboxed` never without a sandbox, whatever
-   * their records say, `deny` not at all.
+   * Policy for stdio servers: `allow` runs them as their records say, `sandboxed` always in a sandbox, `deny` never.
    * @default "allow"
    */
   readonly stdio?: StdioPolicy;
   /**
-   * The bubblewrap that sandboxed servers are run with: a path, or a name that is looked for on `path`.
+   * Path of bubblewrap, or its name on `path`.
    * @default "bwrap"
    */
   readonly sandboxCommand?: string;
   /**
-   * How the pool presents itself to servers.
+   * Client name and version in the MCP handshake.
    * @default { name: "spear" } with the version of this package
    */
   readonly client?: { readonly name: string; readonly version: string };
@@ -203,17 +202,17 @@ export interface CompiledPoolOptions extends PoolLimits {
   readonly client: { readonly name: string; readonly version: string };
 }
 
-/** Of this user's state directory. */
+/** Login directory inside a state directory. */
 export function loginsDirectory(stateDir: string): string {
   return join(stateDir, 'logins');
 }
 
-/** Records of a registry that others write to run commands of their choice: not without a sandbox, unless the node says so. */
+/** Records of a shared registry can run any command, so their stdio servers need a sandbox unless the node permits more. */
 export function stdioPolicyOf(chosen: StdioPolicy | null, source: ReferencePolicy['mode']): StdioPolicy {
   return chosen ?? (source === 'listed' ? 'sandboxed' : 'allow');
 }
 
-/** @throws RangeError naming the option that is out of its range */
+/** @throws RangeError naming the option that is out of range */
 export function compilePoolOptions(options: PoolOptions): CompiledPoolOptions {
   if (options.stateDir === '') throw new RangeError('stateDir must name a directory');
   return Object.freeze({
@@ -243,7 +242,7 @@ function compileLimits(given: Partial<Record<PoolLimitName, number>>): PoolLimit
   ) as PoolLimits;
 }
 
-/** A line of the pool's log. `message` never holds a secret of a record. */
+/** Log entry of the pool. `message` contains no secret of a record. */
 export interface PoolLogEntry {
   readonly level: 'debug' | 'info' | 'warn';
   readonly event:
@@ -264,10 +263,10 @@ export interface PoolLogEntry {
     | 'watchdog_lost';
   readonly serverId: string | null;
   readonly message: string;
-  /** For `tools_listed`: how long the server took, and what it calls the tools that can be used. */
+  /** For `tools_listed`: duration, and the server's own names of the usable tools. */
   readonly durationMs?: number;
   readonly tools?: readonly string[];
-  /** For `connected`: the version of MCP that both sides agreed on. */
+  /** For `connected`: the negotiated protocol version. */
   readonly protocolVersion?: string | null;
 }
 

@@ -28,7 +28,7 @@ export interface PoolDeps {
   /** In [0, 1). */
   readonly random?: () => number;
   readonly spawn?: Spawn;
-  /** Told of everything that a caller waits for. @default nobody is */
+  /** Receives what callers wait for. @default nothing is reported */
   readonly waiting?: Waiting;
 }
 
@@ -40,10 +40,10 @@ export interface PoolStats {
   readonly callsQueued: number;
 }
 
-/** What one run uses of a pool. */
+/** The pool as one run uses it. */
 export interface PoolOfRun
   extends Pick<McpPool, 'startCall' | 'describeCall' | 'listTools' | 'listResources' | 'listPrompts' | 'step'> {
-  /** Ends the servers that it has for itself. */
+  /** Stops the servers that only this run uses. */
   close(): void;
 }
 
@@ -53,21 +53,29 @@ interface ListOptions {
 
 const nothingStarted: CallHandle = { cancel: () => {} };
 
-/** Long enough for every grace of a server that ends slowly. */
+/** Longer than all graces of a server that ends slowly. */
 const CLOSE_TIMEOUT_MS = 8_000;
 
 /**
- * The connections to MCP servers of this process, shared as their records say: by all guests, by those of a task, or by
- * nobody. It knows nothing of policy: whoever calls has asked before, and is asked again through `beforeDispatch`.
+ * The connections of this process to MCP servers. `connection_scope` of a record says who shares one: all guests of the
+ * node, the runs of a task, or a single run.
+ *
+ * Invariants
+ * - One ServerEntry per server and owner; an entry exists from its first use until its owner ends or its record is deleted.
+ * - A caller with an older record never replaces a newer one, and never revives a deleted server.
+ * - The pool does not evaluate policy: callers do before the call and again in `beforeDispatch`.
+ *
+ * Ownership: the pool owns every connection and process below it and ends them in `close()`.
+ * Not handled here: policy and approvals (agent/mcp/tool-calls.ts), the life of one connection (connection.ts).
  */
 export class McpPool {
   readonly #options: CompiledPoolOptions;
   readonly #deps: Required<PoolDeps>;
   readonly #supervisor: ProcessSupervisor;
   readonly #owners: ConnectionOwners;
-  /** Removed servers and the revision of their last record, so that a caller with an old one does not bring it back. */
+  /** Revisions of deleted servers: a caller with an older record must not revive one. */
   readonly #removed = new Map<string, number>();
-  /** Servers whose last tools/list failed, and why: outlives the connections of ended runs and tasks. */
+  /** Errors of the last tools/list by server. Outlives the connections of ended runs and tasks. */
   readonly #failed = new Map<string, string>();
   readonly #ending = new Set<Promise<void>>();
   #http: Promise<HttpClient> | null = null;
@@ -98,8 +106,8 @@ export class McpPool {
     });
     const { stateDir, maxCallsInFlight: capacity, maxQueuedCalls: maxQueued } = this.#options;
     const full = 'the queue for calls to all servers is full (maxCallsInFlight, maxQueuedCalls)';
-    const newPlaces = () => new CallQueue({ capacity, maxQueued }, () => new McpBudgetError('', full));
-    this.#owners = new ConnectionOwners(stateDir, newPlaces);
+    const newSlots = () => new CallQueue({ capacity, maxQueued }, () => new McpBudgetError('', full));
+    this.#owners = new ConnectionOwners(stateDir, newSlots);
   }
 
   /** The pool as one run of a task uses it. */
@@ -124,17 +132,17 @@ export class McpPool {
     };
   }
 
-  /** Ends the servers that runs of this task share, and nobody else. */
+  /** Stops the servers that only runs of this task share. */
   async endTask(task: string): Promise<void> {
     await this.#endOwner(taskKey(task), 'the last run of the task ended');
   }
 
-  /** `user`: null is the node. @throws McpError */
+  /** `user`: null for the node. @throws McpError */
   async listTools(record: McpServerRecord, options: ListOptions = {}, user: PoolUser | null = null): Promise<ToolList> {
     return this.#entry(record, user).listTools(options.signal ?? null);
   }
 
-  /** What the server lists, whatever a guest may see of it. @throws McpError */
+  /** The unfiltered list of the server. @throws McpError */
   async listResources(
     record: McpServerRecord,
     options: ListOptions = {},
@@ -153,8 +161,7 @@ export class McpPool {
   }
 
   /**
-   * What a server says of one tool now, and the arguments as they would be sent, if it takes them: for whoever has to
-   * decide about a call before it takes a place in any line.
+   * The current definition of a tool and the final arguments, for an approval of the call before it enters a queue.
    * @throws McpError
    */
   async describeCall(
@@ -181,17 +188,17 @@ export class McpPool {
     return entry.startCall(call);
   }
 
-  /** One line for each server, however many connections there are to it; also those that failed and have none. */
+  /** Health per server, merged over its connections; includes servers that failed and have no connection. */
   health(): ServerHealth[] {
     return withFailures(healthByServer(this.#owners.entries()), this.#failed);
   }
 
-  /** What a caller of this server waits for at the moment; null: for nothing. */
+  /** What callers of this server wait for; null: nothing. */
   step(record: McpServerRecord, user: PoolUser | null = null): ServerStep | null {
     return this.#owners.of(record.connection_scope, user).entries.get(record.server_id)?.step ?? null;
   }
 
-  /** The last list of tools of each server that gave one. */
+  /** The last tool list of each server. */
   listed(): ToolList[] {
     const last = new Map<string, ToolList>();
     for (const { tools } of this.#owners.entries()) {
@@ -215,10 +222,7 @@ export class McpPool {
     };
   }
 
-  /**
-   * Follows the registry: only what changed is listed anew, only what is connected differently is connected anew, and
-   * calls at a server that is gone are cancelled there.
-   */
+  /** Applies a registry change: lists and reconnects only changed servers, and cancels the calls of deleted ones. */
   applyChange(change: RegistryChange): void {
     const owners = this.#owners.all();
     for (const id of change.deleted) {
@@ -236,7 +240,7 @@ export class McpPool {
     }
   }
 
-  /** Ends every server with all its descendants; what has not ended by itself in time is killed. */
+  /** Stops every server with all its descendants; processes that outlive the timeout are killed. */
   close(timeoutMs = CLOSE_TIMEOUT_MS): Promise<void> {
     this.#closing ??= this.#close(timeoutMs);
     return this.#closing;
@@ -258,7 +262,7 @@ export class McpPool {
     const { home, places, entries } = this.#owners.of(record.connection_scope, user);
     const existing = entries.get(id);
     if (existing !== undefined) {
-      // A caller may still hold an older record than the registry has announced.
+      // The caller may hold an older record than this entry.
       if (record.mod_revision >= existing.record.mod_revision) existing.setRecord(record);
       return existing;
     }
@@ -312,7 +316,7 @@ export class McpPool {
     });
   }
 
-  /** Where all places for processes are taken, the server that was not used for longest gives up its own. */
+  /** When all process slots are in use, the least recently used idle server is stopped. */
   #closeLongestIdle(): Promise<void> | null {
     let longest: ServerEntry | null = null;
     for (const entry of this.#owners.entries()) {
@@ -333,24 +337,24 @@ export class McpPool {
   }
 }
 
-/** Whose calls they are: the `connection_scope` of a record says with whom they share its connection. */
+/** The run that makes a call; `connection_scope` of the record says with whom it shares the connection. */
 export interface PoolUser {
-  /** No two tasks have the same. */
+  /** Unique per task. */
   readonly task: string;
-  /** Where homes of this task's servers live on. */
+  /** Directory of the homes of this task's servers. */
   readonly stateDir: string;
   readonly run: string;
 }
 
-/** A node, a task or a run: nobody else uses these connections, nor the homes of their processes. */
+/** A node, a task or a run, with connections and process homes of its own. */
 export interface ConnectionOwner {
   readonly home: HomePlace;
-  /** Places for calls in flight, at all servers together; a run has those of its task. */
+  /** Slots for calls in flight at all servers together; a run shares those of its task. */
   readonly places: CallQueue;
   readonly entries: Map<string, ServerEntry>;
 }
 
-/** The key of the owner; whoever uses the pool without a name is the node. */
+/** Without a user the owner is the node. */
 function ownerKey(scope: ConnectionScope, user: PoolUser | null): string {
   if (user === null || scope === 'node') return 'node';
   return scope === 'task' ? taskKey(user.task) : runKey(user.run);
@@ -359,16 +363,16 @@ function ownerKey(scope: ConnectionScope, user: PoolUser | null): string {
 export const taskKey = (task: string) => `task ${task}`;
 export const runKey = (run: string) => `run ${run}`;
 
-/** All who own connections, by their keys. */
+/** Connection owners by key. */
 export class ConnectionOwners {
   readonly #stateDir: string;
-  readonly #newPlaces: () => CallQueue;
+  readonly #newSlots: () => CallQueue;
   readonly #owners = new Map<string, ConnectionOwner>();
 
-  /** `stateDir`: of servers that the whole node shares. */
-  constructor(stateDir: string, newPlaces: () => CallQueue) {
+  /** `stateDir`: for servers that the whole node shares. */
+  constructor(stateDir: string, newSlots: () => CallQueue) {
     this.#stateDir = stateDir;
-    this.#newPlaces = newPlaces;
+    this.#newSlots = newSlots;
   }
 
   of(scope: ConnectionScope, user: PoolUser | null): ConnectionOwner {
@@ -392,26 +396,26 @@ export class ConnectionOwners {
     return this.all().flatMap(({ entries }) => [...entries.values()]);
   }
 
-  /** What it had; nobody finds it here any more. */
+  /** Removes the owner and returns its entries. */
   take(key: string): ServerEntry[] {
     const owner = this.#owners.get(key);
     this.#owners.delete(key);
     return [...(owner?.entries.values() ?? [])];
   }
 
-  /** Those of runs are the places of their tasks. */
+  /** Distinct slot queues; runs share those of their tasks. */
   places(): Set<CallQueue> {
     return new Set(this.all().map(({ places }) => places));
   }
 
   #make(key: string, user: PoolUser | null): Omit<ConnectionOwner, 'entries'> {
-    if (user === null || key === 'node') return { home: { stateDir: this.#stateDir }, places: this.#newPlaces() };
-    if (key === taskKey(user.task)) return { home: { stateDir: user.stateDir }, places: this.#newPlaces() };
+    if (user === null || key === 'node') return { home: { stateDir: this.#stateDir }, places: this.#newSlots() };
+    if (key === taskKey(user.task)) return { home: { stateDir: user.stateDir }, places: this.#newSlots() };
     return { home: { run: user.run }, places: this.of('task', user).places };
   }
 }
 
-/** A server as it was found where it was used last; what was got back counts wherever that was. */
+/** Health of each server at its most recently used connection; reconnects are summed over all. */
 export function healthByServer(entries: Iterable<ServerEntry>): ServerHealth[] {
   const last = new Map<string, { readonly entry: ServerEntry; readonly reconnects: number }>();
   for (const entry of entries) {
@@ -423,7 +427,7 @@ export function healthByServer(entries: Iterable<ServerEntry>): ServerHealth[] {
   return [...last.values()].map(({ entry, reconnects }) => ({ ...entry.health, reconnects }));
 }
 
-/** Retains the error of a server until the server lists its tools again, also after its connection closed. */
+/** Adds the last tools/list error of each server, which is retained until the server lists its tools again. */
 export function withFailures(health: readonly ServerHealth[], failed: ReadonlyMap<string, string>): ServerHealth[] {
   const without = { state: 'down', reconnects: 0, connectedAtMs: null, toolCount: null, latencyMs: null } as const;
   const known = health.map((server) => {

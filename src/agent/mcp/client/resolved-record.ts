@@ -12,18 +12,18 @@ import type { SecretSource } from '../../../server/secrets/secret-file.ts';
 import { McpConnectionError } from './errors.ts';
 import type { HttpTarget } from './transport/transport.ts';
 
-/** A record as it is used to connect. Lives as long as the attempt or the connection, and is never shown to anyone. */
+/** A record with its references resolved. Lives as long as the attempt or the connection, and is never logged. */
 export interface ResolvedRecord {
   readonly env: Readonly<Record<string, string>>;
   readonly http: HttpTarget | null;
-  /** What the client proves itself with to the authorization server. */
+  /** Credentials of the client at the authorization server. */
   readonly clientProof: ClientProof;
   readonly redact: Redact;
-  /** For what tools answer. */
+  /** For results of tools. */
   readonly redactContent: Redact;
 }
 
-/** What `http.oauth` of a record refers to. */
+/** Secrets that `http.oauth` of a record references. */
 export interface ClientProof {
   readonly secret: string | null;
   /** PEM. */
@@ -31,7 +31,7 @@ export interface ClientProof {
 }
 
 const authScheme = /^[A-Za-z][A-Za-z0-9-]* +\S/;
-/** Variables that hold no secret on any system. Taking a home directory out of every path would make results useless. */
+/** Variables without secrets on any system. Redacting a home directory in every path would make results useless. */
 const plainSettings =
   /^(?:HOME|PATH|PWD|USER|LOGNAME|USERNAME|SHELL|LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|TMPDIR|HOSTNAME|XDG_[A-Z_]+)$/;
 
@@ -62,11 +62,11 @@ export async function resolveRecord(record: McpServerRecord, source: SecretSourc
 }
 
 class Resolver {
-  /** What the whole host must not say. */
+  /** Redacted everywhere in this process. */
   readonly secrets: string[] = [];
-  /** What this server's messages and answers are kept free of: a header that is set, a default that was taken. */
+  /** Redacted only in this server's messages and results: literal headers and defaults. */
   readonly ordinary: string[] = [];
-  /** How many references were to variables that are not set. */
+  /** References to unset variables. */
   readonly defaults = { count: 0 };
   readonly #serverId: string;
   readonly #source: SecretSource;
@@ -98,8 +98,8 @@ class Resolver {
     const problem = urlProblem(text);
     if (problem !== null || !URL.canParse(text)) throw this.#invalid(`http.url ${problem ?? 'is not a valid url'}`);
     const url = new URL(text);
-    this.#learnQuery(url);
-    const headers: Record<string, string> = { ...this.#takeCredentials(url) };
+    this.#addQuerySecrets(url);
+    const headers: Record<string, string> = { ...this.#moveCredentials(url) };
     for (const [name, value] of Object.entries(http.headers)) {
       if (name.toLowerCase() === 'authorization') delete headers.authorization;
       const known = this.secrets.length;
@@ -129,15 +129,15 @@ class Resolver {
     return { secret: await read('client_secret'), privateKey: await read('private_key') };
   }
 
-  #learnQuery(url: URL): void {
+  #addQuerySecrets(url: URL): void {
     if (url.search === '') return;
     const given = [...url.searchParams].filter(([name, value]) => looksLikeCredential(name, value));
     this.secrets.push(...given.map(([, value]) => value));
     (given.length > 0 ? this.secrets : this.ordinary).push(url.search.slice(1));
   }
 
-  /** A user and password in a url become the header that they stand for: fetch refuses such a url, and quotes it. */
-  #takeCredentials(url: URL): Record<string, string> {
+  /** Moves user and password of a url to the header: fetch rejects such a url and quotes it in the error. */
+  #moveCredentials(url: URL): Record<string, string> {
     if (url.username === '' && url.password === '') return {};
     const [user, password] = [url.username, url.password].map(decoded) as [string, string];
     const credentials = Buffer.from(`${user}:${password}`).toString('base64');
@@ -178,7 +178,7 @@ class Resolver {
   }
 }
 
-/** The scheme in front of a credential is no secret, but the credential is one without it too. */
+/** The credential without its scheme is a secret as well. */
 function withoutScheme(value: string): string {
   return value.replace(/^\S+ +/, '');
 }

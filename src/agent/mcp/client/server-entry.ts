@@ -36,25 +36,25 @@ import { type CompiledToolList, compileToolList, ToolChecks, type ToolList } fro
 export interface ServerHealth extends ConnectionHealth {
   readonly serverId: string;
   readonly toolCount: number | null;
-  /** How long it takes to answer a call, smoothed; null: it has answered none. */
+  /** Smoothed response time of calls; null: no call was answered. */
   readonly latencyMs: number | null;
 }
 
-/** What callers of a server wait for at the moment. */
+/** What callers of a server wait for. */
 export interface ServerStep {
   readonly what: 'start' | 'connect' | 'tools/list' | 'resources/list' | 'prompts/list';
-  /** On the clock of the pool. */
+  /** By the pool's clock. */
   readonly sinceMs: number;
   readonly atMostMs: number;
 }
 
 export interface ServerEntryDeps {
   readonly limits: PoolLimits;
-  /** Places for calls in flight, shared by all servers. */
+  /** Slots for calls in flight, shared by all servers. */
   readonly places: CallQueue;
   readonly schemas: () => Promise<SchemaEngine>;
   readonly nextVersion: () => number;
-  /** The server listed its tools; `error`, for users: it failed to, or its tools are not those that were pinned. */
+  /** A tools/list ended. `error`, for users: it failed, or the tools differ from the pinned ones. */
   listed(serverId: string, error: string | null): void;
   open(record: McpServerRecord, events: SessionEvents, limits: ConnectLimits): Promise<ServerSession>;
   readonly log: PoolLog;
@@ -66,7 +66,12 @@ export interface ServerEntryDeps {
 /** Weight of a new answer time in the smoothed latency. */
 const LATENCY_WEIGHT = 1 / 8;
 
-/** Everything the pool holds for one server: its connection, its tools, its line of calls. */
+/**
+ * State of one server for one owner: connection, lists, call queue and calls in flight.
+ *
+ * Ownership: the pool creates and removes entries. An entry owns its connection; the lists and calls lease sessions from it.
+ * A new record keeps the entry and invalidates the lists; the connection decides whether it has to be replaced.
+ */
 export class ServerEntry implements CallSite {
   readonly connection: ServerConnection;
   readonly queue: CallQueue;
@@ -127,7 +132,7 @@ export class ServerEntry implements CallSite {
     };
   }
 
-  /** Null: nothing has to be waited for. */
+  /** Null: nothing to wait for. */
   get step(): ServerStep | null {
     return this.#step;
   }
@@ -155,7 +160,7 @@ export class ServerEntry implements CallSite {
     return this.#prompts.get(signal);
   }
 
-  /** The tool as it is listed now, and the arguments as they would be sent, if it would take them. */
+  /** The tool as listed now and the final arguments. @throws McpError if the tool does not accept them */
   async describeCall({ kind, tool, args, signal }: ProposedCall): Promise<DescribedCall> {
     this.lastUsedMs = this.#deps.now();
     if (kind !== undefined && kind !== 'tool') {
@@ -180,7 +185,7 @@ export class ServerEntry implements CallSite {
     this.#latencyMs = before === null ? ms : before + (ms - before) * LATENCY_WEIGHT;
   }
 
-  /** Ends every call; the server is told of each that it was sent. */
+  /** Cancels every call; the server is notified of those that it has. */
   cancelCalls(why: string): void {
     for (const call of [...this.calls]) call.cancel(new McpCancelledError(this.#record.server_id, why));
   }
@@ -239,7 +244,7 @@ export class ServerEntry implements CallSite {
   }
 
   async #compile(listing: RawListing, before: CompiledToolList | null): Promise<CompiledToolList> {
-    if (before !== null && saysTheSame(listing, before)) {
+    if (before !== null && isUnchanged(listing, before)) {
       this.#listed(before.list, listing.durationMs);
       return before;
     }
@@ -269,7 +274,7 @@ export class ServerEntry implements CallSite {
   }
 }
 
-function saysTheSame({ source, notice, instructions, mirrorsHeaders }: RawListing, before: CompiledToolList): boolean {
+function isUnchanged({ source, notice, instructions, mirrorsHeaders }: RawListing, before: CompiledToolList): boolean {
   const isSameList = source === before.source && mirrorsHeaders === before.mirrorsHeaders;
   return isSameList && notice === before.list.notice && instructions === before.list.instructions;
 }

@@ -8,6 +8,7 @@ import { McpCancelledError, McpConnectionError, McpError, McpOutputError } from 
 import { fromLibrary } from './library-errors.ts';
 import type { McpLibrary } from './transport/transport.ts';
 
+/** Names a request in error messages. */
 export interface RequestSubject {
   readonly what: string;
   readonly toolName: string;
@@ -18,14 +19,14 @@ export class ServerSession {
   readonly serverId: string;
   readonly redact: Redact;
   readonly redactContent: Redact;
-  /** The way that calls of tools go. */
+  /** Sends tool calls. */
   readonly calls: CallSender;
-  /** The way of resources and prompts. */
+  /** Sends reads of resources and prompts. */
   readonly requests: LibraryCalls;
   readonly era: ProtocolEra;
-  /** What the server asks of us. */
+  /** Handles requests of the server. */
   readonly questions: ServerQuestions;
-  /** Whether parameters of tools are sent as headers too. */
+  /** Whether tool parameters are mirrored in headers. */
   readonly mirrorsHeaders: boolean;
   readonly #client: Client;
   readonly #library: McpLibrary;
@@ -35,9 +36,9 @@ export class ServerSession {
   #leases = 0;
   #closing: Promise<void> | null = null;
   readonly #closed = Promise.withResolvers<void>();
-  /** Called when the last lease was given back. */
+  /** Called when the last lease is released. */
   onIdle: () => void = () => {};
-  /** Called when a request failed in a way that says something about the connection. */
+  /** Called when a request failure puts the connection in doubt. */
   onTrouble: () => void = () => {};
 
   constructor(deps: {
@@ -64,7 +65,7 @@ export class ServerSession {
     this.#library = deps.library;
   }
 
-  /** Whether new requests may be sent over it. */
+  /** Whether new requests may be sent. */
   get usable(): boolean {
     return this.#usable;
   }
@@ -73,23 +74,23 @@ export class ServerSession {
     return this.#leases;
   }
 
-  /** Whether the server declares to have any. */
+  /** Whether the server declares the capability. */
   offers(kind: CallKind): boolean {
     return this.#client.getServerCapabilities()?.[`${kind}s`] !== undefined;
   }
 
-  /** What the server says about how to use it; null: nothing. */
+  /** The server's instructions, without secrets; null: none. */
   get instructions(): string | null {
     const text = this.#client.getInstructions();
     return text === undefined || text === '' ? null : this.redactContent(text);
   }
 
-  /** The version of MCP that both sides agreed on; null where the server named none. */
+  /** The negotiated protocol version; null: the server named none. */
   get protocolVersion(): string | null {
     return this.#client.getNegotiatedProtocolVersion() ?? null;
   }
 
-  /** Until it is released as often, the session is not closed for being idle or replaced. */
+  /** Takes a lease: a leased session is not closed when it is idle or replaced. */
   hold(): void {
     this.#leases += 1;
   }
@@ -102,14 +103,14 @@ export class ServerSession {
   }
 
   /**
-   * Sends one request, once. An abort reaches the server as `notifications/cancelled`, and the signal's reason is what
-   * is thrown then: the library reports every abort as a timeout.
+   * Sends one request, once. An abort reaches the server as `notifications/cancelled` and throws the signal's reason,
+   * because the library reports every abort as a timeout.
    */
   async request(method: string, params: JsonObject, signal: AbortSignal, subject: RequestSubject): Promise<JsonObject> {
     if (signal.aborted) throw abortReason(this.serverId, signal);
     try {
-      // The library checks a result of the new era as a whole: one odd tool would cost all the others.
-      if (this.era === 'modern') return await this.#requestBeside(method, params, signal);
+      // The library validates a list of the new era as a whole: one invalid tool would reject all others.
+      if (this.era === 'modern') return await this.#requestDirectly(method, params, signal);
       return await this.#client.request({ method, params }, anyObject, { signal, timeout: NO_LIBRARY_TIMEOUT_MS });
     } catch (error) {
       if (signal.aborted) throw abortReason(this.serverId, signal);
@@ -117,14 +118,14 @@ export class ServerSession {
     }
   }
 
-  async #requestBeside(method: string, params: JsonObject, signal: AbortSignal): Promise<JsonObject> {
+  async #requestDirectly(method: string, params: JsonObject, signal: AbortSignal): Promise<JsonObject> {
     const { promise, resolve, reject } = Promise.withResolvers<JsonObject>();
     const id = this.calls.request(method, params, {
       onResult: resolve,
       onError: reject,
       wantsProgress: false,
       onProgress: () => {},
-      // Only during a call of a tool is there somebody who knows what it is about.
+      // User input is only supported during a call, whose guest it concerns.
       ask: async () => ({
         action: 'decline',
         why: `the request belongs to ${method}; user input is only supported during a call`,
@@ -143,13 +144,13 @@ export class ServerSession {
     }
   }
 
-  /** The transport is gone; what is in flight is about to fail, for this reason. */
+  /** The transport is gone; requests in flight fail with this reason. */
   markLost(why: string): void {
     this.#usable = false;
     this.#loss = why;
   }
 
-  /** No new requests; those in flight finish, then it closes. Resolves when it has. */
+  /** Accepts no new requests and closes when the last lease is released. Resolves when closed. */
   retire(): Promise<void> {
     this.#usable = false;
     this.#retired = true;
@@ -157,14 +158,14 @@ export class ServerSession {
     return this.#closed.promise;
   }
 
-  /** Ends what is in flight as well. Never rejects. */
+  /** Closes now; requests in flight fail. Never rejects. */
   close(): Promise<void> {
     this.#usable = false;
     this.#closing ??= this.#client.close().then(this.#closed.resolve, this.#closed.resolve);
     return this.#closing;
   }
 
-  /** What was thrown for a request or a call, as an error of ours. */
+  /** Converts what was thrown for a request or a call. */
   failure(error: unknown, subject: RequestSubject): McpError {
     const { serverId, redact } = this;
     if (this.#loss !== null) {

@@ -12,7 +12,7 @@ export interface ToolDescriptor {
   readonly description: string;
   readonly inputSchema: JsonObject;
   readonly outputSchema: JsonObject | null;
-  /** Hints of the server about itself; not to be trusted for any decision. */
+  /** Hints of the server about the tool. Untrusted: never the basis of a decision. */
   readonly annotations: JsonObject | null;
 }
 
@@ -24,29 +24,29 @@ export interface DroppedTool {
 
 export interface ToolList {
   readonly serverId: string;
-  /** Another number whenever the list may have changed; unique in a pool. */
+  /** Changes whenever the list may have changed; unique in a pool. */
   readonly version: number;
   readonly tools: readonly ToolDescriptor[];
   readonly dropped: readonly DroppedTool[];
-  /** What is odd about the list as a whole; null: nothing. */
+  /** Anomaly of the list as a whole; null: none. */
   readonly notice: string | null;
-  /** What the server says about how to use it, without secrets; nobody else vouches for it. Null: nothing. */
+  /** The server's instructions, without secrets. Untrusted. Null: none. */
   readonly instructions: string | null;
 }
 
 export interface CheckedTool {
   readonly tool: ToolDescriptor;
   readonly input: SchemaCheck;
-  /** Null where the tool declares nothing, or nothing that can be used. */
+  /** Null: the tool declares no usable output schema. */
   readonly output: SchemaCheck | null;
-  /** What is sent as headers besides. */
+  /** Parameters that are mirrored in headers. */
   readonly headers: readonly HeaderParameter[];
 }
 
 export interface CompiledToolList {
   readonly list: ToolList;
   readonly tools: ReadonlyMap<string, CheckedTool>;
-  /** The tools as the server sent them, to see whether a new listing says anything new. */
+  /** The tools as the server sent them, to detect changes. */
   readonly source: string;
   readonly mirrorsHeaders: boolean;
 }
@@ -54,15 +54,15 @@ export interface CompiledToolList {
 const MAX_NAME_CHARS = 256;
 const controlCharacter = /\p{Cc}/u;
 
-/** What is wrong with a tool that can be called all the same. */
+/** Problem of a tool that can still be called. */
 export type ToolWarning = { readonly name: string; readonly detail: string };
 
-/** How long the host is held at a time: a list may have thousands of schemas. */
-const TURN_MS = 5;
+/** Yield interval while compiling: a list may have thousands of schemas. */
+const YIELD_MS = 5;
 
 /**
- * Turns what a server listed into tools that can be called. One that nobody could call, or whose schema is made to do
- * harm, is left out with its reason; one whose output schema cannot be used is a tool without one.
+ * Compiles listed tools. A tool with an invalid name or a harmful input schema is dropped with a reason; an unusable output
+ * schema is ignored with a warning.
  */
 export async function compileToolList(
   listed: readonly JsonValue[],
@@ -72,7 +72,7 @@ export async function compileToolList(
     readonly version: number;
     readonly notice: string | null;
     readonly instructions: string | null;
-    /** Whether parameters are sent as headers too, where a tool wants it. */
+    /** Whether annotated parameters are mirrored in headers. */
     readonly mirrorsHeaders: boolean;
     readonly engine: SchemaEngine;
     readonly strikes: SchemaStrikes;
@@ -81,11 +81,11 @@ export async function compileToolList(
 ): Promise<CompiledToolList> {
   const tools = new Map<string, CheckedTool>();
   const dropped: DroppedTool[] = [];
-  let turnBegan = performance.now();
+  let lastYield = performance.now();
   for (const entry of listed) {
-    if (performance.now() - turnBegan > TURN_MS) {
+    if (performance.now() - lastYield > YIELD_MS) {
       await setImmediate();
-      turnBegan = performance.now();
+      lastYield = performance.now();
     }
     const name = isJsonObject(entry) ? nameOf(entry) : null;
     if (name === null) {
@@ -150,7 +150,7 @@ function checkedTool(
   return { tool, input, output, headers };
 }
 
-/** OpenAPI's `nullable` becomes a list with null in it, and some write `any`. */
+/** OpenAPI's `nullable` becomes a list with null, and some servers write `any`. */
 function describesObject(type: JsonValue | undefined): boolean {
   return type === undefined || [type].flat().some((one) => one === 'object' || one === 'any');
 }
@@ -165,20 +165,21 @@ function named<T>(field: string, make: () => T): T {
 
 export interface ToolChecksDeps {
   record(): McpServerRecord;
-  /** Told once of a tool whose arguments or results go unchecked. */
+  /** Called once for a tool whose arguments or results are not validated. */
   unchecked(message: string): void;
 }
 
-/** Whether what is sent to the tools of one server, and what comes back, is what they describe. */
+/** Validates arguments and results of one server's tools against their schemas. */
 export class ToolChecks {
   readonly #deps: ToolChecksDeps;
-  readonly #told = new Set<string>();
+  /** Tools that were reported as unchecked. */
+  readonly #reported = new Set<string>();
 
   constructor(deps: ToolChecksDeps) {
     this.#deps = deps;
   }
 
-  /** @throws McpError where the server has no such tool, or none that can be used */
+  /** @throws McpError if the server has no such usable tool */
   find(toolName: string, { list, tools }: CompiledToolList): CheckedTool {
     const found = tools.get(toolName);
     if (found !== undefined) return found;
@@ -188,8 +189,8 @@ export class ToolChecks {
   }
 
   /**
-   * Nothing, or the promise of it, where the arguments may be sent: at once for a cheap schema and small arguments. What
-   * cannot be checked is the server's to check, unless its record is strict. @throws McpError where they may not
+   * Validates arguments: synchronously for a cheap schema and small arguments. Arguments that cannot be validated are sent
+   * unless the record is strict. @throws McpError if the arguments are refused
    */
   arguments(found: CheckedTool, args: JsonObject): undefined | Promise<void> {
     const checked = found.input.check(args);
@@ -198,7 +199,7 @@ export class ToolChecks {
     return undefined;
   }
 
-  /** What is wrong with a result; null: nothing, or nobody could tell. At once where arguments would be. */
+  /** Schema violation of a result; null: none, or not validated. */
   outputProblem(
     { tool, output }: Pick<CheckedTool, 'tool' | 'output'>,
     result: JsonObject,
@@ -220,20 +221,20 @@ export class ToolChecks {
       const why = `its arguments cannot be validated (strict_schemas): ${verdict.unchecked}`;
       throw new McpSchemaError(serverId, tool.name, `cannot be used: ${why}`);
     }
-    this.#tellUnchecked(tool.name, 'arguments', verdict.unchecked);
+    this.#reportUnchecked(tool.name, 'arguments', verdict.unchecked);
   }
 
   #problem(name: string, verdict: ValidationResult): string | null {
     if (verdict === null) return null;
     if ('problem' in verdict) return verdict.problem;
-    this.#tellUnchecked(name, 'results', verdict.unchecked);
+    this.#reportUnchecked(name, 'results', verdict.unchecked);
     return null;
   }
 
-  #tellUnchecked(name: string, what: 'arguments' | 'results', why: string): void {
+  #reportUnchecked(name: string, what: 'arguments' | 'results', why: string): void {
     const key = `${what} ${name}`;
-    if (this.#told.has(key)) return;
-    this.#told.add(key);
+    if (this.#reported.has(key)) return;
+    this.#reported.add(key);
     this.#deps.unchecked(`the ${what} of tool "${name}" are not validated: ${why}`);
   }
 }

@@ -5,24 +5,23 @@ import { type Redact, redactStrings } from '../../../server/secrets/redactor.ts'
 import { type McpError, McpOutputError, McpSchemaError, McpToolError, type ToolError, toToolError } from './errors.ts';
 
 /*
- * What a call gives to the model or the guest, as compact JSON with sorted keys:
+ * Output of a call for the model or the guest, as compact JSON with sorted keys:
  *
- *   {"content":[…],"structuredContent":{…}}     it worked; structuredContent only where the tool gave one
- *   {"error":{"code","message","retryable"}}    it failed before there was a result
- *   {"content":[…],"error":{…}}                 there is a result, but: the tool reported an error (mcp_tool_error), its
- *                                               structured part breaks its schema (mcp_tool_error, that part is left
+ *   {"content":[…],"structuredContent":{…}}     success; structuredContent only if the tool returned one
+ *   {"error":{"code","message","retryable"}}    failure before there was a result
+ *   {"content":[…],"error":{…}}                 a result with an error: the tool reported one (mcp_tool_error), its
+ *                                               structured part violates its schema (mcp_tool_error, that part is left
  *                                               out), or it was too large (mcp_output_too_large, see below)
  *
- * A resource that was read has `contents`, a prompt `messages` and maybe a `description`, in the place of `content`.
+ * A resource has `contents` instead of `content`, a prompt `messages` and maybe a `description`.
  *
- * The entries of `content` keep the shape the server gave them. For a program, which is no model, `_meta` of the result is
- * beside them, with a failure of the tool as well. The JSON is never larger than the bound: a text that
+ * The entries keep the server's form. A program, but no model, also gets `_meta` of the result, with an error as well. The JSON is never larger than the bound: a text that
  * does not fit is cut between two characters and ends with TRUNCATION_MARK, what follows it is left out; an image or
  * another entry that does not fit is replaced by a text that says so; structuredContent and _meta are left out.
  */
 export interface ToolOutput {
   readonly json: string;
-  /** Null where the call succeeded. */
+  /** Null: the call succeeded. */
   readonly error: ToolError | null;
 }
 
@@ -37,18 +36,18 @@ export interface ResultContext {
   readonly serverId: string;
   readonly toolName: string;
   readonly maxOutputBytes: number;
-  /** What is wrong with structuredContent; null: nothing, or nobody could tell. */
+  /** Schema violation of structuredContent; null: none, or not validated. */
   readonly outputProblem: string | null;
-  /** Whether `_meta` is given on. */
+  /** Whether the output keeps `_meta`. */
   readonly keepsMeta: boolean;
   readonly redact: Redact;
-  /** A tool can read its server's environment: what it found there is not for the model. */
+  /** For content: a tool can read its server's environment, whose secrets must not reach the model. */
   readonly redactContent: Redact;
 }
 
 type EntriesField = 'content' | 'contents' | 'messages';
 
-/** What an answer of each kind holds: the field with its entries, and what each of these must be. */
+/** Result form of each kind: the field with the entries, and the check of an entry. */
 const forms: Readonly<Record<CallKind, { readonly field: EntriesField; isEntry(value: JsonValue): boolean }>> = {
   tool: { field: 'content', isEntry: (value) => isJsonObject(value) && typeof value.type === 'string' },
   resource: { field: 'contents', isEntry: (value) => isJsonObject(value) && typeof value.uri === 'string' },
@@ -84,7 +83,7 @@ export function convertResult(result: JsonObject, context: ResultContext): ToolO
   }
 }
 
-/** The same for a call that has no result. */
+/** Output of a call without a result. */
 export function convertError(error: unknown, maxOutputBytes: number): ToolOutput {
   const toolError = toToolError(error);
   if (error instanceof McpOutputError && error.head !== '') {
@@ -93,7 +92,7 @@ export function convertError(error: unknown, maxOutputBytes: number): ToolOutput
   return { json: encode('content', null, toolError), error: toolError };
 }
 
-/** What an answer is that is no result yet; null: it is one. Nobody here could go on with it. */
+/** Why a response is no final result; null: it is one. */
 function unfinishedKind(result: JsonObject): string | null {
   const { resultType, task, inputRequests, content } = result;
   if (resultType === 'task' || (content === undefined && isJsonObject(task))) {
@@ -122,7 +121,7 @@ function failureOf(result: JsonObject, content: readonly Block[], context: Resul
   return failure === null ? null : toToolError(failure);
 }
 
-// Redacted before it is cut: half a secret is not found any more.
+// Redacts before cutting, because half a secret would not be found.
 function firstText(content: readonly Block[], redact: Redact): string {
   for (const block of content) {
     if (block.type === 'text' && typeof block.text === 'string') return cutText(redact(block.text), MAX_MESSAGE_CHARS);
@@ -130,9 +129,9 @@ function firstText(content: readonly Block[], redact: Redact): string {
   return '';
 }
 
-interface BesideEntries {
+interface ResultExtras {
   readonly structured?: JsonValue | undefined;
-  /** What a prompt says of itself. */
+  /** The description of a prompt. */
   readonly about?: string | undefined;
   readonly meta?: JsonValue | undefined;
 }
@@ -141,7 +140,7 @@ function encode(
   field: EntriesField,
   entries: JsonValue[] | null,
   error: ToolError | null,
-  { structured, about, meta }: BesideEntries = {},
+  { structured, about, meta }: ResultExtras = {},
 ): string {
   const result: JsonObject = {};
   if (meta !== undefined) result._meta = meta;
@@ -154,7 +153,7 @@ function encode(
 
 interface CutOptions {
   readonly field?: EntriesField;
-  /** The last text goes on where it ends, even if it fits. */
+  /** The last text is incomplete even if it fits. */
   readonly unfinished?: boolean;
 }
 
@@ -185,18 +184,18 @@ function truncated(
     room -= noteBytes;
   }
   const json = encode(field, kept, error);
-  // A bound smaller than the error itself cannot be kept; the error is what matters then.
+  // A limit smaller than the error itself cannot be met; then the error alone is returned.
   return { json: Buffer.byteLength(json) <= maxBytes ? json : encode(field, null, error), error };
 }
 
-/** What stands for an entry that is left out: an entry of the same form. */
+/** Placeholder of the same form for an entry that is left out. */
 function noteOf({ type, uri, role, content }: JsonObject, bytes: number): JsonObject {
   if (typeof uri === 'string' && type === undefined) return { uri, text: `[contents of ${bytes} bytes omitted]` };
   if (isJsonObject(content)) return { role: role as string, content: noteOf(content, bytes) };
   return { type: 'text', text: `[${type} of ${bytes} bytes omitted]` };
 }
 
-/** The entry with its text cut so that all of it has at most `maxBytes`; null where it has no text, or no room for one. */
+/** The entry with its text cut to at most `maxBytes` in total; null: it has no text, or there is no room. */
 function cutEntry(entry: JsonObject, maxBytes: number): JsonObject | null {
   const inner = isJsonObject(entry.content)
     ? 'content'

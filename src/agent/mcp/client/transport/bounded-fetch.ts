@@ -3,26 +3,26 @@ import type { FetchLike } from '@modelcontextprotocol/client';
 import { EventStreamFilter } from './event-stream.ts';
 import { HEAD_BYTES, type OversizedLine, TAIL_BYTES } from './line-framer.ts';
 
-/** Names the JSON-RPC request that an HTTP request carries; set by our transport, taken off before anything is sent. */
+/** Header with the JSON-RPC id of a request: set by our transport, removed before the request is sent. */
 export const REQUEST_HEADER = 'x-spear-request';
 
-export interface BodyWatch {
+export interface BodyEvents {
   readonly maxMessageBytes: number;
-  /** An answer beyond the bound arrived. `request` is null on a stream that belongs to no single request. */
+  /** A message exceeded the limit. `request` is null on a stream that belongs to no single request. */
   tooLarge(request: string | null, answer: OversizedLine): void;
-  /** The connection broke under a body, or could not be made for a stream that belongs to no request. */
+  /** The connection broke during a body, or failed for a stream that belongs to no request. */
   broken(request: string | null): void;
 }
 
-/** The text of an error page is cut here; nobody reads more of it. */
+/** Error pages are cut at this size. */
 const ERROR_BODY_BYTES = 16 * 1024;
 
-/** A server that sends faster than it is read keeps everything else waiting no longer than this, and a part of its body. */
-const TURN_MS = 10;
+/** Yield interval: a fast server blocks the event loop no longer than this plus one part of its body. */
+const YIELD_MS = 10;
 const PART_BYTES = 8 * 1024;
 
-/** A fetch that never hands on more than one message may have, and tells when a body ends before its time. */
-export function boundFetch(fetch: FetchLike, watch: BodyWatch): FetchLike {
+/** Wraps `fetch`: bounds the size of each message, and reports bodies that end early. */
+export function boundFetch(fetch: FetchLike, events: BodyEvents): FetchLike {
   return async (url, init) => {
     const headers = new Headers(init?.headers);
     const request = headers.get(REQUEST_HEADER);
@@ -32,18 +32,18 @@ export function boundFetch(fetch: FetchLike, watch: BodyWatch): FetchLike {
     try {
       response = await fetch(url, { ...init, headers });
     } catch (error) {
-      if (init?.method === 'GET' && !aborted()) watch.broken(null);
+      if (init?.method === 'GET' && !aborted()) events.broken(null);
       throw error;
     }
-    // Redirects stay as they are: the library looks at where they come from.
+    // The library checks the origin of redirects, so they are not wrapped.
     if (response.body === null || (response.status >= 300 && response.status < 400)) return response;
     const filter = !response.ok
       ? cutBody(ERROR_BODY_BYTES)
       : isEventStream(response)
-        ? eventStreamBody(request, watch)
-        : wholeBody(request, watch);
+        ? eventStreamBody(request, events)
+        : wholeBody(request, events);
     const body = filtered(response.body, filter, () => {
-      if (!aborted()) watch.broken(request);
+      if (!aborted()) events.broken(request);
     });
     return new Response(body, response);
   };
@@ -58,15 +58,15 @@ function filtered(
 ): ReadableStream<Uint8Array> {
   const reader = body.getReader();
   let unread: Uint8Array = new Uint8Array(0);
-  let turnBegan = performance.now();
+  let lastYield = performance.now();
   return new ReadableStream({
     async pull(controller) {
       let passed = false;
       while (!passed) {
-        // What is there already is read without a turn of the event loop, so no deadline would ever come.
-        if (performance.now() - turnBegan > TURN_MS) {
+        // Buffered data is read without returning to the event loop, which would delay every deadline.
+        if (performance.now() - lastYield > YIELD_MS) {
           await setImmediate();
-          turnBegan = performance.now();
+          lastYield = performance.now();
         }
         if (unread.length === 0) {
           let read: Awaited<ReturnType<typeof reader.read>>;
@@ -104,30 +104,30 @@ function cutBody(maxBytes: number): ChunkFilter {
   };
 }
 
-function wholeBody(request: string | null, watch: BodyWatch): ChunkFilter {
+function wholeBody(request: string | null, events: BodyEvents): ChunkFilter {
   let head = Buffer.alloc(0);
   let bytes = 0;
   return (chunk, pass) => {
     if (head.length < HEAD_BYTES) head = Buffer.concat([head, chunk]).subarray(0, HEAD_BYTES);
     bytes += chunk.length;
-    if (bytes <= watch.maxMessageBytes) {
+    if (bytes <= events.maxMessageBytes) {
       pass(chunk);
       return;
     }
-    watch.tooLarge(request, { head, tail: Buffer.from(chunk.subarray(-TAIL_BYTES)), bytes });
-    throw new RangeError(`the response has more than ${watch.maxMessageBytes} bytes`);
+    events.tooLarge(request, { head, tail: Buffer.from(chunk.subarray(-TAIL_BYTES)), bytes });
+    throw new RangeError(`the response has more than ${events.maxMessageBytes} bytes`);
   };
 }
 
-function eventStreamBody(request: string | null, watch: BodyWatch): ChunkFilter {
+function eventStreamBody(request: string | null, events: BodyEvents): ChunkFilter {
   let pass: (bytes: Uint8Array) => void = () => {};
   const filter = new EventStreamFilter({
-    maxMessageBytes: watch.maxMessageBytes,
+    maxMessageBytes: events.maxMessageBytes,
     pass: (bytes) => pass(bytes),
-    oversized: (line) => watch.tooLarge(request, line),
+    oversized: (line) => events.tooLarge(request, line),
   });
-  return (chunk, onward) => {
-    pass = onward;
+  return (chunk, passOn) => {
+    pass = passOn;
     filter.push(chunk);
   };
 }

@@ -3,18 +3,18 @@ import { LineFramer, type OversizedLine } from './line-framer.ts';
 
 export interface EventStreamHandlers {
   readonly maxMessageBytes: number;
-  /** The data of an event that is a message. */
+  /** Data of a `message` event. */
   message(data: string): void;
-  /** From here on the stream could be asked for again. */
+  /** The stream can be resumed after this event. */
   eventId(id: string): void;
   retry(delayMs: number): void;
-  /** A data line beyond the bound; its event reaches nobody. */
+  /** A data line exceeded the limit; its event is dropped. */
   oversized(line: OversizedLine): void;
 }
 
 const BYTE_ORDER_MARK = '\uFEFF';
 
-/** Server-sent events, bounded, as far as MCP uses them. Throws where the filter does. */
+/** Bounded parser of server-sent events, as far as MCP uses them. Throws as {@link EventStreamFilter} does. */
 export class EventStreamReader {
   readonly #filter: EventStreamFilter;
   #isFirst = true;
@@ -29,7 +29,7 @@ export class EventStreamReader {
     });
     this.#filter = new EventStreamFilter({
       maxMessageBytes: handlers.maxMessageBytes,
-      // Whole lines, so no character is ever cut in two.
+      // Whole lines, so no character is split.
       pass: (bytes) => parser.feed(this.#withoutMark(bytes.toString('utf8'))),
       oversized: (line) => handlers.oversized(line),
     });
@@ -52,16 +52,13 @@ const dataField = /^data: ?/;
 
 export interface EventStreamFilterDeps {
   readonly maxMessageBytes: number;
-  /** Takes what goes on to the parser of events. */
+  /** Receives the lines for the event parser. */
   pass(bytes: Buffer): void;
-  /** A data line beyond the bound; it is left out, so that its event reaches nobody. */
+  /** A data line exceeded the limit. It is left out, which drops its event. */
   oversized(line: OversizedLine): void;
 }
 
-/**
- * Bounds server-sent events before a parser collects them. Throws where one event is larger than the bound without any
- * line of it being so.
- */
+/** Bounds server-sent events before a parser buffers them. @throws RangeError if the lines of one event exceed the limit together */
 export class EventStreamFilter {
   readonly #deps: EventStreamFilterDeps;
   readonly #framer: LineFramer;
@@ -95,26 +92,26 @@ function withoutReturn(tail: Buffer): Buffer {
   return tail.at(-1) === CARRIAGE_RETURN ? tail.subarray(0, -1) : tail;
 }
 
-/** Where the server does not say how long. */
+/** Delay if the server names none. */
 const DEFAULT_DELAY_MS = 1_000;
-/** What it says is not taken at its word below this; if streams go on to bring nothing, the bound rises to the default. */
+/** Lower bound of the server's delay; it rises to the default while streams bring no message. */
 export const MIN_DELAY_MS = 100;
 const GROWTH = 1.5;
-/** What it says beyond this is no wait but an end: the call has a deadline. */
+/** Upper bound of the server's delay. */
 const MAX_DELAY_MS = 10 * 60_000;
-/** In a row. At one a second that is longer than nearly every call may take. */
+/** Consecutive streams without a message before resuming is given up. */
 export const MAX_EMPTY_STREAMS = 1_000;
 
-/** How soon a stream that a server closed is asked for again, and whether at all: a server that says "at once" is not obeyed. */
+/** Backoff for resuming a stream that the server closed. A server that requests an immediate retry is slowed down. */
 export class ResumePace {
   #emptyStreams = 0;
 
-  /** The stream brought something, or was open for long enough to be meant. */
+  /** The stream brought a message, or stayed open long enough. */
   reset(): void {
     this.#emptyStreams = 0;
   }
 
-  /** `wantedMs`: what the server asked for, if it did. Null: it is given up. */
+  /** `wantedMs`: the delay that the server requested, if any. Returns null to give up. */
   nextMs(wantedMs: number | null): number | null {
     if (this.#emptyStreams >= MAX_EMPTY_STREAMS) return null;
     const least = Math.min(MIN_DELAY_MS * GROWTH ** this.#emptyStreams, DEFAULT_DELAY_MS);

@@ -47,7 +47,7 @@ export interface HttpCallsDeps {
   suspect(): void;
 }
 
-/** Time for the cancel notification; after it the stream is closed, which the server notices as well. */
+/** Time for the cancel notification. Then the stream is closed, which the server notices too. */
 const CANCEL_NOTICE_MS = 1_000;
 
 export class HttpCalls implements CallSender {

@@ -11,17 +11,17 @@ export interface HttpRequest {
   readonly body: string | null;
 }
 
-/** Besides what a stream of events brings; `oversized` is told of JSON too. */
+/** Receives the events of one response; `oversized` is called for JSON as well. */
 export interface HttpResponseHandlers extends EventStreamHandlers {
-  /** Its headers are there, and it is a stream or JSON. */
+  /** The headers arrived; the body is a stream or JSON. */
   opened(): void;
-  /** The whole of an answer that is no stream. */
+  /** The complete JSON body. */
   json(text: string): void;
-  /** The server ended it in order; `isStream`: it was a stream of events. */
+  /** The server ended the response in order; `isStream`: it was an event stream. */
   ended(isStream: boolean): void;
-  /** The server accepted the request and has nothing to say here. */
+  /** 202: the server accepted the request without a response. */
   accepted(): void;
-  /** No answer: another status, something that cannot be read, or no connection. */
+  /** An error status, an unreadable body, or no connection. */
   refused(error: Error): void;
   /** The connection broke under the answer. */
   broken(): void;
@@ -51,19 +51,23 @@ type Body =
   | { readonly kind: 'events'; readonly reader: EventStreamReader };
 
 /**
- * One HTTP request of a call and what comes back, through undici's dispatcher: without the objects that fetch makes
- * for each. After {@link drop} nothing is told any more.
+ * One HTTP request of a call and its response, on undici's dispatcher instead of `fetch`.
+ *
+ * Invariants: after `drop()` no handler is called; at most one of `refused`, `ended`, `accepted` and `broken` is called;
+ * redirects are followed only within the origin and with the same method.
+ *
+ * perf: bench/topics/mcp.ts "HTTP, one at a time"
  */
 export class HttpResponse implements Dispatcher.DispatchHandler {
   readonly #dispatcher: Dispatcher;
   readonly #request: HttpRequest;
   readonly #handlers: HttpResponseHandlers;
   readonly #redirects: number;
-  /** What it was redirected to; that one speaks for it. */
+  /** The request after a redirect; it calls the handlers instead. */
   #next: HttpResponse | null = null;
   #controller: Dispatcher.DispatchController | null = null;
   #body: Body = { kind: 'none' };
-  /** Events that may still be read in this turn. */
+  /** Bytes of events that may be parsed before the next yield. */
   #turnBytes = TURN_BYTES;
   #isDropped = false;
 
@@ -135,7 +139,7 @@ export class HttpResponse implements Dispatcher.DispatchHandler {
         body.parts.push(chunk);
         body.bytes += chunk.length;
         if (body.bytes > IDLE_BYTES) {
-          this.#tellRefusal(body);
+          this.#reportRefusal(body);
           this.#controller?.abort(DROPPED);
         }
         return;
@@ -151,7 +155,7 @@ export class HttpResponse implements Dispatcher.DispatchHandler {
   onResponseEnd(): void {
     if (this.#isDropped) return;
     const body = this.#body;
-    if (body.kind === 'refusal') this.#tellRefusal(body);
+    if (body.kind === 'refusal') this.#reportRefusal(body);
     this.#isDropped = true;
     if (body.kind === 'json') this.#handlers.json(Buffer.concat(body.parts).toString('utf8'));
     if (body.kind === 'json' || body.kind === 'events') this.#handlers.ended(body.kind === 'events');
@@ -161,7 +165,7 @@ export class HttpResponse implements Dispatcher.DispatchHandler {
     if (this.#isDropped) return;
     const body = this.#body;
     if (body.kind === 'none') this.#refuse(error);
-    else if (body.kind === 'refusal') this.#tellRefusal(body);
+    else if (body.kind === 'refusal') this.#reportRefusal(body);
     else if (body.kind !== 'idle') {
       this.#isDropped = true;
       this.#handlers.broken();
@@ -170,7 +174,7 @@ export class HttpResponse implements Dispatcher.DispatchHandler {
 
   #open(type: string, encoding: string | string[] | undefined): void {
     if (encoding !== undefined && encoding !== 'identity') {
-      this.#handlers.refused(new Error(`Unexpected content encoding: ${encoding}`)); // we asked for none
+      this.#handlers.refused(new Error(`Unexpected content encoding: ${encoding}`)); // the request asks for none
     } else if (type === 'text/event-stream') {
       this.#handlers.opened();
       this.#body = { kind: 'events', reader: new EventStreamReader(this.#handlers) };
@@ -180,14 +184,14 @@ export class HttpResponse implements Dispatcher.DispatchHandler {
     } else this.#handlers.refused(new Error(`Unexpected content type: ${type === '' ? null : type}`));
   }
 
-  /** What is beyond the turn waits for the next, and so does the server: the end of the stream comes after it. */
+  /** Pauses the socket when the yield budget is used up; the rest of the chunk follows in the next turn. */
   #readEvents(reader: EventStreamReader, chunk: Buffer, controller: Dispatcher.DispatchController): void {
     const now = chunk.subarray(0, this.#turnBytes);
     this.#turnBytes -= now.length;
     try {
       reader.push(now);
     } catch {
-      // One event of many lines is beyond the bound. There is no telling what it was.
+      // One event of many lines exceeds the limit; its request is unknown.
       this.drop();
       this.#handlers.ended(false);
     }
@@ -216,7 +220,7 @@ export class HttpResponse implements Dispatcher.DispatchHandler {
     this.#next.send();
   }
 
-  #tellRefusal({ status, challenge, parts }: Extract<Body, { kind: 'refusal' }>): void {
+  #reportRefusal({ status, challenge, parts }: Extract<Body, { kind: 'refusal' }>): void {
     const inSession = SESSION_HEADER in this.#request.headers;
     const text = Buffer.concat(parts).toString('utf8');
     this.#refuse(new StatusError({ status, challenge, inSession, text }));
@@ -236,12 +240,12 @@ function mediaType(header: string | string[] | undefined): string {
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 const KEEP_THE_METHOD: ReadonlySet<number> = new Set([307, 308]);
 
-/** How many a request follows. */
+/** Redirects followed per request. */
 export const MAX_REDIRECTS = 5;
 
 /**
- * Where a redirect leads, if it is one that is followed: as for the library's own requests, only within the origin, to
- * its https form at most, and only with the same method. A call goes nowhere that its record does not name.
+ * Target of a redirect that is followed; null: it is not. The library's rules apply: the same method, and the same origin
+ * or its https form. A call never reaches a host that its record does not name.
  */
 export function followedRedirect(from: URL, method: 'GET' | 'POST', status: number, location: unknown): URL | null {
   if (!REDIRECTS.has(status) || typeof location !== 'string') return null;

@@ -1,4 +1,4 @@
-/** A line that was longer than the bound: what is left of it. */
+/** The retained ends of a line that exceeded the limit. */
 export interface OversizedLine {
   readonly head: Buffer;
   readonly tail: Buffer;
@@ -6,17 +6,17 @@ export interface OversizedLine {
 }
 
 export interface LineHandlers {
-  /** Without its line feed. */
+  /** Without the line feed. */
   line(bytes: Buffer): void;
   oversized(line: OversizedLine): void;
 }
 
 const NEWLINE = 0x0a;
-/** Kept of an oversized line: enough to show how its text began, and which request it answers. */
+/** Retained of an oversized line: enough for the beginning of its text and for the id of its request. */
 export const HEAD_BYTES = 64 * 1024;
 export const TAIL_BYTES = 256;
 
-/** Cuts a byte stream into lines. Holds at most `maxBytes` of a line; what goes beyond is counted and dropped. */
+/** Splits a byte stream into lines. Buffers at most `maxBytes` of a line; further bytes are counted and dropped. */
 export class LineFramer {
   readonly #maxBytes: number;
   readonly #handlers: LineHandlers;
@@ -29,7 +29,7 @@ export class LineFramer {
     this.#handlers = handlers;
   }
 
-  /** Bytes of the line that is not finished yet. */
+  /** Bytes of the unfinished line. */
   get pendingBytes(): number {
     return this.#bytes;
   }
@@ -89,9 +89,8 @@ const answerFirst = new RegExp(String.raw`^\s*\{\s*(?:${version},\s*)?${answer}`
 const idLast = new RegExp(String.raw`,\s*${id}(?:,\s*${version})?\}\s*$`);
 
 /**
- * Which request an answer belongs to that is too large to be parsed, or null where that cannot be told. The first
- * members of the outermost object and its last ones are where servers write the id, and the only places where a look
- * at the ends of the text is proof: nothing nested can stand there.
+ * Finds the request that an oversized response answers; null: unknown. Only the first and the last members of the
+ * outermost object are examined: servers write the id there, and no nested value can match at either end.
  */
 export function answeredRequest(line: OversizedLine): string | number | null {
   const head = line.head.toString('latin1');
@@ -101,21 +100,21 @@ export function answeredRequest(line: OversizedLine): string | number | null {
 
 const firstText = /"content"\s*:\s*\[\s*\{\s*(?:"type"\s*:\s*"text"\s*,\s*)?"text"\s*:\s*"/;
 
-/** The beginning of the first text of a result, as far as the kept head goes; empty where it begins with no text. */
+/** The beginning of a result's first text, as far as the retained head goes; empty if the result starts with no text. */
 export function beginningOfText(head: Buffer): string {
   const json = head.toString('utf8');
   const match = firstText.exec(json);
   if (match === null) return '';
   const text = json.slice(match.index + match[0].length);
   try {
-    // The replacement character stands for a character that the end of the head cut in two.
+    // The end of the head may split a character, which decodes to the replacement character.
     return (JSON.parse(`"${text.slice(0, stringEnd(text))}"`) as string).toWellFormed().replace(/\uFFFD+$/, '');
   } catch {
     return '';
   }
 }
 
-/** Where the string ends, or where its last whole character does. */
+/** Index after the last whole character of the string. */
 function stringEnd(text: string): number {
   let at = 0;
   while (at < text.length && text[at] !== '"') {

@@ -3,12 +3,12 @@ import { McpOutputError } from '../errors.ts';
 import { boundFetch } from './bounded-fetch.ts';
 import { answeredRequest, beginningOfText } from './line-framer.ts';
 import {
-  AnswersOnTheWay,
   failRequest,
   type HttpTarget,
   type LossReport,
   type McpLibrary,
-  NotificationsOnTheWay,
+  PendingNotifications,
+  ResponseLimiter,
 } from './transport.ts';
 
 export interface SseDeps {
@@ -17,17 +17,17 @@ export interface SseDeps {
   readonly library: McpLibrary;
   readonly fetch: FetchLike;
   readonly maxMessageBytes: number;
-  /** Whether a message is a question, and answered there. */
+  /** Handles a server request for user input or roots. False: the message is none. */
   asked(message: JSONRPCMessage): boolean;
-  /** Told once, before `onclose`, why the connection ended without our doing. */
+  /** Called once, before `onclose`, if the connection ended without `close`. */
   lost: LossReport;
 }
 
 const FLUSH_MS = 1_000;
 
 /**
- * The library's transport for the old HTTP+SSE protocol. All answers come over one stream; when that breaks the
- * library opens a new one, to a session that knows nothing of the requests in flight. Here it ends the connection.
+ * The library's transport for the old HTTP+SSE protocol. All responses come over one stream. When the stream breaks, the
+ * library would open a new one, to a session without the requests in flight; this transport ends the connection instead.
  */
 export class SseTransport implements Transport {
   onclose?: () => void;
@@ -35,15 +35,15 @@ export class SseTransport implements Transport {
   onmessage?: NonNullable<Transport['onmessage']>;
   readonly #deps: SseDeps;
   readonly #inner: InstanceType<McpLibrary['SSEClientTransport']>;
-  readonly #notifications = new NotificationsOnTheWay();
-  readonly #answers = new AnswersOnTheWay();
+  readonly #notifications = new PendingNotifications();
+  readonly #responses = new ResponseLimiter();
   #fetchFailure: unknown = null;
   #started = false;
   #closed = false;
 
   constructor(deps: SseDeps) {
     this.#deps = deps;
-    const remembering: FetchLike = async (url, init) => {
+    const fetchAndRemember: FetchLike = async (url, init) => {
       try {
         return await deps.fetch(url, init);
       } catch (error) {
@@ -51,7 +51,7 @@ export class SseTransport implements Transport {
         throw error;
       }
     };
-    const fetch = boundFetch(remembering, {
+    const fetch = boundFetch(fetchAndRemember, {
       maxMessageBytes: deps.maxMessageBytes,
       tooLarge: (_request, answer) => {
         const id = answeredRequest(answer);
@@ -80,15 +80,15 @@ export class SseTransport implements Transport {
       await this.#inner.start();
       this.#started = true;
     } catch (error) {
-      // Its event source would go on trying in the background.
+      // The library's event source would keep retrying in the background.
       await this.#inner.close().catch(() => {});
-      // It also keeps only the words of what failed; the reason behind them is ours to tell.
+      // The library keeps only the message of the failure; the remembered error has the cause.
       throw this.#fetchFailure ?? error;
     }
   }
 
   send(message: JSONRPCMessage): Promise<void> {
-    if (!('method' in message)) return this.#answers.send(() => this.#inner.send(message));
+    if (!('method' in message)) return this.#responses.send(() => this.#inner.send(message));
     const sending = this.#inner.send(message);
     return 'id' in message ? sending : this.#notifications.track(sending);
   }
@@ -99,7 +99,7 @@ export class SseTransport implements Transport {
 
   /** Never rejects. */
   async close(): Promise<void> {
-    await this.#notifications.arrived(FLUSH_MS);
+    await this.#notifications.settled(FLUSH_MS);
     await this.#inner.close().catch(() => {});
   }
 

@@ -17,33 +17,40 @@ import { failRequest, type LossReport } from './transport.ts';
 export interface StdioTransportDeps {
   readonly serverId: string;
   start(): Promise<SupervisedProcess>;
-  /** Makes a message of a text, or throws where it is none. */
+  /** Parses a message. @throws if the text is none */
   parse(text: string): JSONRPCMessage;
-  /** Told once, before `onclose`, why the connection ended without our doing. */
+  /** Called once, before `onclose`, if the connection ended without `close`. */
   lost: LossReport;
-  /** Whether a message is a question, during this call, and answered there. */
+  /** Handles a server request for user input or roots during this call. False: the message is none. */
   asked(message: JSONRPCMessage, call: RequestObserver | null): boolean;
-  /** Told about the first line of stdout in a window that is no message. */
+  /** Called for the first line of each window that is no message. */
   garbage(): void;
   readonly maxMessageBytes: number;
-  /** Within `garbageWindowMs`: a server that logs to stdout is read on, one that floods it is not. */
+  /** Per `garbageWindowMs`: a server may log to stdout by mistake, but not flood it. */
   readonly maxGarbageLines: number;
   readonly garbageWindowMs: number;
 }
 
-/** What a dead server wrote last may still be in the pipe; a grandchild that holds the pipe open is not waited for. */
+/** Time to read what a dead server left in the pipe. A grandchild may hold the pipe open, so the time is bounded. */
 const DRAIN_MS = 100;
-/** A pipe that broke is told by the end of the process, which says why; that comes a moment later. */
+/** Delay before a broken pipe is reported: the exit of the process follows and gives the reason. */
 const BROKEN_PIPE_MS = 1_000;
-/** So many calls are enough for one write: the server begins with them while those that follow are made. */
-const MAX_GATHERED_CALLS = 32;
-/** An answer that goes on beyond its bound is skipped up to here, then the connection is given up. */
+/** Calls per write: the server starts on a full batch while later calls are still being made. */
+const MAX_BATCH = 32;
+/** An oversized message is skipped up to this multiple of the limit; beyond it the connection is closed. */
 const SKIP_FACTOR = 16;
 
 /**
- * MCP over the pipes of a child process. Unlike the library's own it notices the death of the process by its exit, not
- * by its pipes, bounds what it reads, and leaves no descendant behind. Calls of tools have lines of their own here, and
- * their answers are taken before the library reads them.
+ * MCP over the pipes of a child process. Differences to the library's transport: it notices the death of the process by
+ * its exit instead of its pipes, bounds what it reads, and leaves no descendant behind. Tool calls are written here
+ * without the library, and their responses are taken before the library parses them.
+ *
+ * Invariants
+ * - Lines keep the order of their calls; a message of the library flushes the batch before it is written.
+ * - `lost` is called at most once, before `onclose`, and every pending call fails after it.
+ * - The transport owns the process from `start()` on and ends it in `close()`, also when `start()` finishes late.
+ *
+ * Not handled here: restarts (connection.ts), stderr (process/stderr-log.ts), sandboxing and process groups (process/).
  */
 export class StdioTransport implements Transport, CallSender {
   onclose?: () => void;
@@ -53,9 +60,9 @@ export class StdioTransport implements Transport, CallSender {
   readonly #framer: LineFramer;
   readonly calls = this;
   readonly #pending = new PendingRequests();
-  /** Lines of calls that were made in one breath: they go together, because each write may wake the server. */
-  #gathered = '';
-  #gatheredCalls: string[] = [];
+  /** Calls made in the same turn are written together. perf: bench/topics/mcp.ts "stdio, 32 submitted" */
+  #batch = '';
+  #batchIds: string[] = [];
   #process: SupervisedProcess | null = null;
   #sessionMeta: JsonObject | null = null;
   #garbageLines = 0;
@@ -66,7 +73,7 @@ export class StdioTransport implements Transport, CallSender {
     this.#deps = deps;
     this.#framer = new LineFramer(deps.maxMessageBytes, {
       line: (bytes) => this.#read(bytes.toString('utf8').trim()),
-      oversized: (line) => this.#skipped(line),
+      oversized: (line) => this.#skip(line),
     });
   }
 
@@ -78,7 +85,7 @@ export class StdioTransport implements Transport, CallSender {
     }
     this.#process = running;
     const { stdin, stdout } = running.child;
-    // A broken stdin shows in the write that needed it, a broken stdout in the exit.
+    // A broken stdin fails the write, a broken stdout shows in the exit.
     stdin.on('error', () => {});
     stdout.on('error', () => {});
     stdout.on('data', (chunk: Buffer) => this.#receive(chunk));
@@ -97,7 +104,7 @@ export class StdioTransport implements Transport, CallSender {
   send(message: JSONRPCMessage): Promise<void> {
     return new Promise((resolve, reject) => {
       const stdin = this.#writable();
-      this.#writeGathered();
+      this.#flush();
       stdin.write(`${JSON.stringify(message)}\n`, (error) => {
         if (error == null) resolve();
         else setTimeout(reject, BROKEN_PIPE_MS, error);
@@ -105,12 +112,11 @@ export class StdioTransport implements Transport, CallSender {
     });
   }
 
-  /** So the library knows that silence, here, is that of an old server. */
+  /** The library treats silence of a transport with `pid` and `stderr` as that of an old server. */
   get pid(): number | null {
     return this.#process?.child.pid ?? null;
   }
 
-  /** Read elsewhere; part of the same sign. */
   get stderr(): null {
     return null;
   }
@@ -135,18 +141,18 @@ export class StdioTransport implements Transport, CallSender {
     this.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params }).catch(() => {});
   }
 
-  /** Resolves when nothing is left of the server. Never rejects. */
+  /** Resolves when no process of the server is left. Never rejects. */
   async close(): Promise<void> {
     this.#finish();
     await this.#process?.end();
   }
 
-  /** @throws McpConnectionError where nobody reads any more */
+  /** @throws McpConnectionError if the server does not read any more */
   #writable(): Writable {
     const stdin = this.#process?.child.stdin;
-    const waiting = (stdin?.writableLength ?? 0) + this.#gathered.length;
-    if (waiting > this.#deps.maxMessageBytes) {
-      this.#giveUp(`the server does not read its stdin (${waiting} bytes queued)`);
+    const queued = (stdin?.writableLength ?? 0) + this.#batch.length;
+    if (queued > this.#deps.maxMessageBytes) {
+      this.#giveUp(`the server does not read its stdin (${queued} bytes queued)`);
     }
     if (!this.#closed && stdin?.writable) return stdin;
     const message = `server "${this.#deps.serverId}" no longer reads its stdin`;
@@ -165,22 +171,22 @@ export class StdioTransport implements Transport, CallSender {
     return id;
   }
 
-  /** Goes before anything else happens in this thread, at the end of whatever made the call. */
+  /** The batch is written in a microtask at the end of the current turn. */
   #writeLine(line: string, call: string): void {
-    this.#gathered += `${line}\n`;
-    if (this.#gatheredCalls.push(call) === 1) queueMicrotask(this.#writeGathered);
-    else if (this.#gatheredCalls.length === MAX_GATHERED_CALLS) this.#writeGathered();
+    this.#batch += `${line}\n`;
+    if (this.#batchIds.push(call) === 1) queueMicrotask(this.#flush);
+    else if (this.#batchIds.length === MAX_BATCH) this.#flush();
   }
 
-  readonly #writeGathered = (): void => {
-    if (this.#gathered === '') return;
-    const [lines, calls] = [this.#gathered, this.#gatheredCalls];
-    this.#gathered = '';
-    this.#gatheredCalls = [];
+  readonly #flush = (): void => {
+    if (this.#batch === '') return;
+    const [lines, ids] = [this.#batch, this.#batchIds];
+    this.#batch = '';
+    this.#batchIds = [];
     this.#process?.child.stdin.write(lines, (error) => {
       if (error == null) return;
       setTimeout(() => {
-        for (const id of calls) this.#pending.fail(id, error);
+        for (const id of ids) this.#pending.fail(id, error);
       }, BROKEN_PIPE_MS);
     });
   };
@@ -224,7 +230,7 @@ export class StdioTransport implements Transport, CallSender {
     );
   }
 
-  #skipped(line: OversizedLine): void {
+  #skip(line: OversizedLine): void {
     if (this.#closed) return;
     const request = answeredRequest(line);
     const size = `${line.bytes} bytes; the limit is ${this.#deps.maxMessageBytes}`;

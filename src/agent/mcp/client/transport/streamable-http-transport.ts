@@ -7,52 +7,54 @@ import { boundFetch, REQUEST_HEADER } from './bounded-fetch.ts';
 import { ResumePace } from './event-stream.ts';
 import { HttpCalls } from './http-calls.ts';
 import { answeredRequest, beginningOfText } from './line-framer.ts';
-import { AnswersOnTheWay, failRequest, type HttpTarget, type McpLibrary, NotificationsOnTheWay } from './transport.ts';
+import { failRequest, type HttpTarget, type McpLibrary, PendingNotifications, ResponseLimiter } from './transport.ts';
 
 export interface StreamableHttpDeps {
   readonly serverId: string;
   readonly target: HttpTarget;
   readonly library: McpLibrary;
   readonly fetch: FetchLike;
-  /** What the fetch goes through. */
+  /** The dispatcher behind `fetch`. */
   readonly dispatcher: Dispatcher;
-  /** Where it takes one: the fetch has it already. */
+  /** OAuth tokens of the server, which `fetch` adds by itself; null: none. */
   readonly tokens: ServerTokens | null;
   readonly maxMessageBytes: number;
-  /** Whether a message is a question, during this call, and answered there. */
+  /** Handles a server request for user input or roots during this call. False: the message is none. */
   asked(message: JSONRPCMessage, call: RequestObserver | null): boolean;
-  /** The server may have been restarted: requests in flight go on, but new ones should use a new connection. */
+  /** The server may have been restarted: requests in flight continue, new ones should use a new connection. */
   suspect(): void;
 }
 
 interface OpenRequest {
-  /** As the library wrote it: a number, or a text where it listens or asks for the era. */
-  readonly ownId: string | number;
+  /** Id of the library's request: a number, or a text for `listen` and the protocol probe. */
+  readonly libraryId: string | number;
   readonly stream: AbortController;
 }
 
-/** A stream for notifications that was open for so long was worth opening. */
+/** A notification stream that stays open this long resets the reconnect backoff. */
 const LISTENED_MS = 10_000;
-/** A session that is not told goodbye only costs the server memory. */
-const GOODBYE_MS = 1_000;
+/** Time for ending the session; a session that is not ended only costs the server memory. */
+const SESSION_END_MS = 1_000;
 
 /**
- * The library's Streamable HTTP transport with what it leaves open: a request fails as soon as its stream breaks,
- * cancelling one also closes its stream, and what is received is bounded. A stream that the server closes in order is
- * resumed by the library, as the protocol has it; one that breaks is not. Calls of tools have requests of their own
- * ({@link HttpCalls}) and the same promises.
+ * The library's Streamable HTTP transport, with what the library lacks: a request fails as soon as its stream breaks,
+ * cancelling a request also closes its stream, and received messages are bounded. The library resumes a stream that the
+ * server ends in order; a stream that breaks is not resumed. Tool calls have HTTP requests of their own ({@link HttpCalls}).
+ *
+ * Invariant: each library request in flight is in `#open` until its response, failure or cancellation.
+ * Not handled here: OAuth and egress rules (in `fetch` and the dispatcher), deadlines.
  */
 export class StreamableHttpTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: NonNullable<Transport['onmessage']>;
-  /** Where there are no sessions, the library cancels a request by its stream. */
+  /** Without sessions the library cancels a request by closing its stream. */
   readonly hasPerRequestStream = true;
   readonly #deps: StreamableHttpDeps;
   readonly #inner: InstanceType<McpLibrary['StreamableHTTPClientTransport']>;
   readonly #open = new Map<string, OpenRequest>();
-  readonly #notifications = new NotificationsOnTheWay();
-  readonly #answers = new AnswersOnTheWay();
+  readonly #notifications = new PendingNotifications();
+  readonly #responses = new ResponseLimiter();
   /** Sends tool calls with HTTP requests of their own. */
   readonly calls: HttpCalls;
   readonly #listening = new ResumePace();
@@ -111,7 +113,7 @@ export class StreamableHttpTransport implements Transport {
   }
 
   async send(message: JSONRPCMessage, options: TransportSendOptions = {}): Promise<void> {
-    if (!('method' in message)) return this.#answers.send(() => this.#inner.send(message));
+    if (!('method' in message)) return this.#responses.send(() => this.#inner.send(message));
     if ('id' in message) return this.#request(message, message.id, options);
     await this.#notifications.track(this.#inner.send(message));
     const cancelled = cancelledRequest(message);
@@ -124,18 +126,18 @@ export class StreamableHttpTransport implements Transport {
 
   /** Never rejects. */
   async close(): Promise<void> {
-    await this.#notifications.arrived(GOODBYE_MS);
-    const goodbye = this.#inner.terminateSession().catch(() => {});
-    await Promise.race([goodbye, new Promise((resolve) => setTimeout(resolve, GOODBYE_MS).unref())]);
+    await this.#notifications.settled(SESSION_END_MS);
+    const ended = this.#inner.terminateSession().catch(() => {});
+    await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, SESSION_END_MS).unref())]);
     for (const id of [...this.#open.keys()]) this.#drop(id);
     this.calls.close();
     await this.#inner.close().catch(() => {});
   }
 
-  async #request(message: JSONRPCMessage, ownId: string | number, options: TransportSendOptions): Promise<void> {
-    const id = String(ownId);
+  async #request(message: JSONRPCMessage, libraryId: string | number, options: TransportSendOptions): Promise<void> {
+    const id = String(libraryId);
     const stream = new AbortController();
-    this.#open.set(id, { ownId, stream });
+    this.#open.set(id, { libraryId, stream });
     options.requestSignal?.addEventListener('abort', () => this.#drop(id), { once: true });
     try {
       await this.#inner.send(message, {
@@ -151,7 +153,7 @@ export class StreamableHttpTransport implements Transport {
     }
   }
 
-  /** The library would do so as often as a server asks for it. */
+  /** Paces reconnects of the notification stream: the library follows any delay that a server requests. */
   #listenAgain(reconnect: () => void, delayMs: number): () => void {
     const now = performance.now();
     if (now - this.#listeningSinceMs > LISTENED_MS) this.#listening.reset();
@@ -166,7 +168,7 @@ export class StreamableHttpTransport implements Transport {
     const open = this.#open.get(id);
     if (open === undefined) return;
     this.#drop(id);
-    failRequest(this, open.ownId, error);
+    failRequest(this, open.libraryId, error);
   }
 
   #drop(id: string): void {

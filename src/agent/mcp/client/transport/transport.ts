@@ -2,14 +2,14 @@ import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
 import type { McpError } from '../errors.ts';
 import type { Challenge } from '../oauth/challenge.ts';
 
-/** Says in words why a connection broke. */
+/** Receives the reason why a connection broke, as text. */
 export type LossReport = (why: string) => void;
 
 const INTERNAL_ERROR = -32603;
 
 /**
- * Ends one request of the library as if the server had answered with an error. The error itself travels as `data`: an
- * answer from outside is parsed from JSON and can never hold an object of our classes.
+ * Ends one request of the library with an error response of our own. The error object travels as `data`: a response of a
+ * server is parsed from JSON, so its `data` can never be an instance of our classes.
  */
 export function failRequest(transport: Transport, requestId: string | number, error: McpError): void {
   const message = {
@@ -20,7 +20,7 @@ export function failRequest(transport: Transport, requestId: string | number, er
   transport.onmessage?.(message as JSONRPCMessage);
 }
 
-/** A server answered a request of ours with an error. */
+/** JSON-RPC error response to an own request. */
 export class RpcError extends Error {
   readonly code: number;
   readonly data: unknown;
@@ -32,18 +32,18 @@ export class RpcError extends Error {
   }
 }
 
-/** An HTTP status that is no success, with what the server says about it. */
+/** HTTP error status with the server's explanation. */
 export interface HttpRefusal {
   readonly status: number;
-  /** The body, or its beginning; null where nobody read it. */
+  /** The body, or its beginning; null: it was not read. */
   readonly text: string | null;
-  /** Whether it was sent in a session that the server itself had named. */
+  /** Whether the request carried a session id that the server had issued. */
   readonly inSession: boolean;
-  /** The scope that a token would need, by `WWW-Authenticate: … error="insufficient_scope"`; null: it is not about one. */
+  /** Scope required by `WWW-Authenticate: … error="insufficient_scope"`; null: no such challenge. */
   readonly missingScope: string | null;
 }
 
-/** An HTTP server answered with a status that is no success. */
+/** HTTP error status of an own request. */
 export class StatusError extends Error implements HttpRefusal {
   readonly status: number;
   readonly text: string;
@@ -66,38 +66,38 @@ export class StatusError extends Error implements HttpRefusal {
   }
 }
 
-/** Where an HTTP server is and what is sent to it, references resolved. Both hold secrets. */
+/** Address and headers of an HTTP server, with references resolved. Both may contain secrets. */
 export interface HttpTarget {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** The MCP client library is loaded when the first connection is made: it costs 145 ms. */
+/** The MCP client library, loaded on the first connection because loading takes 145 ms. */
 export type McpLibrary = typeof import('@modelcontextprotocol/client');
 
-/** Far more than a server that waits for its answers has open. */
-export const MAX_ANSWERS = 32;
+/** Far more responses than a well-behaved server waits for. */
+export const MAX_RESPONSES = 32;
 
 /**
- * Over HTTP every answer to a question of the server is a request of its own, and a server can ask faster than they can
- * be sent. Beyond the bound a question gets no answer: whoever asks so much does not wait for any.
+ * Bounds the responses to server requests. Over HTTP each response is a request of its own, and a server can send requests
+ * faster than they are answered: beyond the bound a request gets no response.
  */
-export class AnswersOnTheWay {
+export class ResponseLimiter {
   #count = 0;
 
-  async send(answer: () => Promise<void>): Promise<void> {
-    if (this.#count >= MAX_ANSWERS) return;
+  async send(response: () => Promise<void>): Promise<void> {
+    if (this.#count >= MAX_RESPONSES) return;
     this.#count += 1;
     try {
-      await answer();
+      await response();
     } finally {
       this.#count -= 1;
     }
   }
 }
 
-/** Over HTTP a notification is a request of its own; closing at once would take it back. */
-export class NotificationsOnTheWay {
+/** Notifications being sent. Over HTTP each is a request of its own, which closing the transport would abort. */
+export class PendingNotifications {
   readonly #sending = new Set<Promise<void>>();
 
   async track(sending: Promise<void>): Promise<void> {
@@ -109,8 +109,8 @@ export class NotificationsOnTheWay {
     }
   }
 
-  /** Waits until those of now have arrived or failed, and no longer than `timeoutMs`. */
-  async arrived(timeoutMs: number): Promise<void> {
+  /** Waits until the current notifications are sent or failed, at most `timeoutMs`. */
+  async settled(timeoutMs: number): Promise<void> {
     if (this.#sending.size === 0) return;
     let timer: NodeJS.Timeout | undefined;
     const timeout = new Promise<void>((resolve) => {

@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest';
-import { AnswersOnTheWay, MAX_ANSWERS } from '../../../../../src/agent/mcp/client/transport/transport.ts';
+import { MAX_RESPONSES, ResponseLimiter } from '../../../../../src/agent/mcp/client/transport/transport.ts';
 
 it('answers no more questions of a server at a time than the bound, and goes on when some have arrived', async () => {
-  const answers = new AnswersOnTheWay();
+  const answers = new ResponseLimiter();
   const arrive: (() => void)[] = [];
   const answer = () => new Promise<void>((resolve) => arrive.push(resolve));
-  const flood = Array.from({ length: 10 * MAX_ANSWERS }, () => answers.send(answer));
-  expect(arrive).toHaveLength(MAX_ANSWERS);
+  const flood = Array.from({ length: 10 * MAX_RESPONSES }, () => answers.send(answer));
+  expect(arrive).toHaveLength(MAX_RESPONSES);
   for (const done of arrive.splice(0)) done();
   await Promise.all(flood);
   const next = answers.send(answer);
@@ -16,8 +16,8 @@ it('answers no more questions of a server at a time than the bound, and goes on 
 });
 
 it('makes room for the next after an answer that could not be sent', async () => {
-  const answers = new AnswersOnTheWay();
-  for (let i = 0; i < 2 * MAX_ANSWERS; i++) {
+  const answers = new ResponseLimiter();
+  for (let i = 0; i < 2 * MAX_RESPONSES; i++) {
     await expect(answers.send(() => Promise.reject(new Error('refused')))).rejects.toThrow('refused');
   }
 });
