@@ -3,7 +3,7 @@ import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
 import { forEachServer, withServer } from '../../scripts/peers/list-servers.ts';
 import { searchedServers } from '../../scripts/peers/searched-servers.ts';
 import { ToolIndex } from '../../src/agent/mcp/search/tool-index.ts';
-import { type NamedSearchedTool, ToolSearch } from '../../src/agent/mcp/search/tool-search.ts';
+import { type NamedSearchableTool, ToolSearch } from '../../src/agent/mcp/search/tool-search.ts';
 import { goal, notMeasured, type Row, type RowText, rowFrom } from '../measure/row.ts';
 import type { Topic } from './topic.ts';
 
@@ -62,7 +62,7 @@ export const topic: Topic = async () => {
 };
 
 /** One that cannot be had is enough: without a network none of the others is tried. */
-async function listed(): Promise<{ tools: NamedSearchedTool[]; problems: string[] }> {
+async function listed(): Promise<{ tools: NamedSearchableTool[]; problems: string[] }> {
   const stop = new AbortController();
   const outcomes = await forEachServer(searchedServers, stop.signal, async (server) => {
     try {
@@ -90,8 +90,8 @@ const named = (
     name,
     description,
     inputSchema,
-  }: { name: string; description: string; inputSchema: NamedSearchedTool['parameters'] },
-): NamedSearchedTool => ({
+  }: { name: string; description: string; inputSchema: NamedSearchableTool['parameters'] },
+): NamedSearchableTool => ({
   tool: name,
   name: `${id}_${name}`,
   record: { server_id: id, display_name: id },
@@ -99,7 +99,7 @@ const named = (
   parameters: inputSchema,
 });
 
-function tokensRow(tools: readonly NamedSearchedTool[], questions: readonly Question[]): Row {
+function tokensRow(tools: readonly NamedSearchableTool[], questions: readonly Question[]): Row {
   const definitions = tools.map(({ name, description, parameters }) => ({
     type: 'function',
     function: { name, description, parameters },
@@ -119,13 +119,13 @@ function tokensRow(tools: readonly NamedSearchedTool[], questions: readonly Ques
   );
 }
 
-function rankRow(text: RowText, tools: readonly NamedSearchedTool[], questions: readonly Question[]): Row {
+function rankRow(text: RowText, tools: readonly NamedSearchableTool[], questions: readonly Question[]): Row {
   const { found } = ranked(tools, questions);
   return rowFrom(text, [found], [questions.length]);
 }
 
 /** For how many questions the right tool is shown, and for which it is not. */
-function ranked(tools: readonly NamedSearchedTool[], questions: readonly Question[]) {
+function ranked(tools: readonly NamedSearchableTool[], questions: readonly Question[]) {
   const index = new ToolIndex(tools);
   const missed = questions.filter(({ question, tools: right }) => {
     const shown = index.search(question, SHOWN).map(({ record, tool }) => `${record.server_id}/${tool}`);

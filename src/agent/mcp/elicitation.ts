@@ -13,17 +13,17 @@ import {
 } from './client/elicitation/question.ts';
 import type { GuestScope } from './guest-scope.ts';
 
-/** Questions to one guest's decider at the same time; what comes on top is cancelled. */
+/** Pending questions per guest; a further one is cancelled. */
 export const MAX_PENDING_ELICITATIONS = 32;
 
-/** What the server gets, and what the trail says of it. */
+/** The reply to the server, and its record in the audit log. */
 interface Outcome {
   readonly reply: QuestionReply;
   readonly decidedBy: string;
   readonly reason: string | null;
 }
 
-/** Where what servers ask during the calls of one guest is put to whoever decides. Nobody's answer is made up here. */
+/** Passes questions that servers ask during calls of one guest to its decider, and records them in the audit log. */
 export class ElicitationService {
   readonly #scope: Pick<GuestScope, 'run' | 'audit' | 'stopClocks'>;
   readonly #task: string | null;
@@ -41,26 +41,26 @@ export class ElicitationService {
     this.#timeoutMs = options.timeoutMs ?? limitSpecs.approval_timeout_ms.default;
   }
 
-  /** Nobody is asked any more. */
+  /** Withdraws every pending question. */
   close(): void {
     this.#closed.abort(new QuestionWithdrawn('no longer needed: the guest ended'));
   }
 
-  /** What the server gets. Never throws: a question that cannot be put has an answer too. */
+  /** The reply for the server. Never throws: a question that cannot be asked has a reply too. */
   async ask(call: GatedCall, question: Question, signal: AbortSignal): Promise<QuestionReply> {
     const startedAt = performance.now();
     const outcome = this.#refused(question) ?? (await this.#put(call, question, signal));
-    return this.#inTheTrail(call, question, outcome, performance.now() - startedAt);
+    return this.#record(call, question, outcome, performance.now() - startedAt);
   }
 
   #refused(question: Question): Outcome | null {
     const secret = question.mode === 'form' ? secretField(question.fields) : null;
     if (secret !== null) {
-      return byNobody('decline', `the form asks for ${JSON.stringify(secret)}: secrets must not be entered in a form`);
+      return undecided('decline', `the form asks for ${JSON.stringify(secret)}: secrets must not be entered in a form`);
     }
-    if (this.#decide === null) return byNobody('decline', 'no user is available to answer');
+    if (this.#decide === null) return undecided('decline', 'no user is available to answer');
     if (this.#open < MAX_PENDING_ELICITATIONS) return null;
-    return byNobody('cancel', 'too many requests for user input are pending');
+    return undecided('cancel', 'too many requests for user input are pending');
   }
 
   async #put(call: GatedCall, question: Question, signal: AbortSignal): Promise<Outcome> {
@@ -74,13 +74,13 @@ export class ElicitationService {
       unanswered.abort(new QuestionWithdrawn(`no answer within ${this.#timeoutMs} ms (approval_timeout_ms)`));
     }, this.#timeoutMs);
     this.#open += 1;
-    const goOn = this.#scope.stopClocks?.(call.session);
+    const resumeClocks = this.#scope.stopClocks?.(call.session);
     try {
       const given = this.#answer(call, question, unanswered.signal);
       return await untilAborted(given, unanswered.signal, () => withdrawn(unanswered.signal));
     } finally {
       clearTimeout(timer);
-      goOn?.();
+      resumeClocks?.();
       for (const stop of unlink) stop();
       this.#open -= 1;
     }
@@ -94,7 +94,7 @@ export class ElicitationService {
     try {
       answer = readElicitationAnswer(await this.#decide?.({ ...question, ...who, deadlineMs, signal }));
     } catch (error) {
-      // Only its kind: the message of another's error may hold anything.
+      // Only the error's class: its message may contain anything.
       return this.#decided(
         'decline',
         `the elicitation handler failed (${error instanceof Error ? error.name : typeof error})`,
@@ -116,8 +116,8 @@ export class ElicitationService {
     return { reply, decidedBy: this.#decidedBy, reason: null };
   }
 
-  /** Where no call is made without its lines, no answer is given without them either. */
-  async #inTheTrail(call: GatedCall, question: Question, outcome: Outcome, durationMs: number): Promise<QuestionReply> {
+  /** If the node makes no calls without the audit log, it gives no answers without it either. */
+  async #record(call: GatedCall, question: Question, outcome: Outcome, durationMs: number): Promise<QuestionReply> {
     const { reply, decidedBy: decided_by, reason } = outcome;
     const how = { action: reply.action, decided_by, reason, duration_ms: Math.round(durationMs) };
     this.#audit({ event: 'elicitation.answered', ...about(call, question), ...how });
@@ -131,13 +131,13 @@ export class ElicitationService {
   }
 }
 
-const byNobody = (action: 'decline' | 'cancel', reason: string): Outcome => ({
+const undecided = (action: 'decline' | 'cancel', reason: string): Outcome => ({
   reply: { action, why: reason },
   decidedBy: NO_DECIDER,
   reason,
 });
 
-/** Whoever waited for it knows that, so it is not said again. */
+/** The waiting side knows the reason, so the reply has none. */
 const withdrawn = ({ reason }: AbortSignal): Outcome => ({
   reply: { action: 'cancel', why: null },
   decidedBy: NO_DECIDER,
@@ -152,16 +152,16 @@ const hostOf = (question: Question) => (question.mode === 'url' ? new URL(questi
 
 const wordsOf = (reason: unknown) => (reason instanceof Error ? reason.message : 'the call was cancelled');
 
-// A guess by what a field is called. It errs towards no: what is secret goes to an address (url), not through here.
+// Detects secrets by field names, and prefers false positives: a secret belongs on a web page (url), not in a form.
 
 const secretText =
   /\b(?:passwords?|passwd|passphrases?|passcodes?|pwd|secrets?|token|credentials?|api ?keys?|(?:access|private|secret|signing|encryption|ssh|recovery) ?keys?|(?:seed|recovery) (?:phrases?|codes?)|mnemonic|bearer|cookie|authorization|(?:session|connection) (?:id|string))\b/;
-/** Those that are written as a number too. */
+/** Secrets that may be numbers. */
 const secretNumber =
   /\b(?:pin|otp|totp|mfa|2fa|cvv|cvc|csc|ssn|social security|(?:credit|debit|bank)? ?card ?(?:number|no)|(?:credit|debit) card|(?:one ?time|verification|security|auth|authentication|login) ?(?:code|password)|account number|iban)\b/;
 const secretFormats = new Set(['password', 'secret', 'token']);
 
-/** The first field of a form that asks for something secret; null: none does, by what they are called. */
+/** The first field of a form whose name suggests a secret; null: none. */
 export function secretField(fields: readonly FormField[]): string | null {
   return fields.find(asksForSecret)?.name ?? null;
 }
@@ -173,7 +173,7 @@ function asksForSecret(field: FormField): boolean {
   return names.some((name) => secretNumber.test(name) || (field.kind === 'text' && secretText.test(name)));
 }
 
-/** `apiKey`, `API_KEY` and `api-key` are the same words; letters that only look like others are taken for those. */
+/** Normalises names: `apiKey`, `API_KEY` and `api-key` become the same words, and accents are removed. */
 function words(name: string): string {
   return name
     .normalize('NFKD')

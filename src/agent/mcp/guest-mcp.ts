@@ -31,7 +31,13 @@ export interface MissingServers {
 /** A call that a guest makes itself. */
 export type GuestToolCall = Omit<McpToolCall, 'sessionPolicy' | 'maxOutputBytes'>;
 
-/** MCP as one guest has it: everything goes through its task's policy, at injection and again at every dispatch. */
+/**
+ * MCP for one guest: hostcalls, and the tools of its sends.
+ *
+ * Invariants: every list and call is filtered by the task's policy, at injection and again at each dispatch; a server that
+ * the task requires and that is denied or unreachable is reported as degraded, however the guest reaches for it.
+ * Not handled here: calls (tool-calls.ts), the selection of tools for a send (tool-injector.ts).
+ */
 export class GuestMcp implements ToolSource {
   readonly task: TaskPolicy;
   readonly approvalRules: ApprovalRules;
@@ -50,17 +56,17 @@ export class GuestMcp implements ToolSource {
     this.#injector = new ToolInjector(this.#scope, this.#calls);
   }
 
-  /** Of the registry, at this moment; null: there is none. */
+  /** Current revision of the registry; null: none. */
   get revision(): number | null {
     return revisionOf(this.#scope);
   }
 
-  /** Servers whose tools the guest did not have so far, and why. */
+  /** Servers whose tools the guest lacked so far, with the reason. */
   get degraded(): readonly RunDegradation[] {
     return this.#scope.troubles.degraded;
   }
 
-  /** Calls that have not ended, those that wait for an approval included. */
+  /** Calls that have not ended, including those that wait for an approval. */
   get underway(): number {
     return this.#calls.underway;
   }
@@ -69,7 +75,7 @@ export class GuestMcp implements ToolSource {
     this.#calls.close();
   }
 
-  /** The tools for one send. */
+  /** Tools for one send. */
   inject(request: InjectionRequest, signal: AbortSignal): Promise<InjectedTools> {
     return this.#injector.inject(request, signal);
   }
@@ -137,12 +143,12 @@ export class GuestMcp implements ToolSource {
     return this.#list(serverId, signal, (record) => pool.listPrompts(record, { signal }), availablePrompts);
   }
 
-  /** For `mcp_call_tool`, `mcp_submit`, `mcp_read_resource` and `mcp_get_prompt`: no session narrows what the task allows. */
+  /** For `mcp_call_tool`, `mcp_submit`, `mcp_read_resource` and `mcp_get_prompt`: only the task's policy applies. */
   start(call: GuestToolCall, take: TakeAnswer): ToolCall {
     return this.#calls.start(unnarrowed(call), take);
   }
 
-  /** The same for whoever waits with a signal. */
+  /** The same as a promise. */
   call(call: GuestToolCall, signal: AbortSignal): Promise<string> {
     return this.#calls.call(unnarrowed(call), signal);
   }
@@ -181,7 +187,7 @@ export class GuestMcp implements ToolSource {
       const profile = profileOf(this.#scope.registry.view(), this.task);
       return show(list, { record: now.record, task: this.task, session: null, profile });
     } catch (error) {
-      if (!this.#decideServer(serverId).allowed) return 'EACCES'; // revoked, and therefore gone
+      if (!this.#decideServer(serverId).allowed) return 'EACCES'; // the revocation closed the connection
       if (!signal.aborted) await this.#scope.troubles.add([{ server: serverId, reason: toToolError(error).message }]);
       return error instanceof McpTimeoutError ? 'ETIMEDOUT' : 'ENOTCONN';
     }
@@ -193,7 +199,7 @@ export class GuestMcp implements ToolSource {
     return troubles.during(record.server_id, () => pool.step?.(record) ?? null, listing);
   }
 
-  /** A server that the task lists and that is denied is missing, however the guest asks for it. */
+  /** Reports a denied server of the task as degraded. */
   #decideListed(serverId: string): Decision {
     const decision = this.#decideServer(serverId);
     if (!decision.allowed && this.task.allowedServerIds?.includes(serverId)) {
@@ -213,7 +219,7 @@ function unnarrowed({ kind, serverId, tool, arguments: text, callId, session, or
   return { kind, ...names, arguments: text, sessionPolicy: null, maxOutputBytes: undefined };
 }
 
-/** What a guest may know of a server: never commands, env, headers or secrets. */
+/** The part of a record that a guest may see: never commands, env, headers or secrets. */
 function publicRecord({ server_id, display_name, transport }: McpServerRecord): JsonObject {
   return { display_name, server_id, transport };
 }

@@ -7,26 +7,26 @@ import type { McpPool } from './client/pool.ts';
 import type { ServerTroubleListener, ServerTroubles } from './server-troubles.ts';
 import type { ToolEvents } from './tool-events.ts';
 
-/** What all guests of a process share. */
+/** Shared by all guests of a process. */
 export interface McpDeps {
   readonly pool: Pick<McpPool, 'startCall' | 'describeCall' | 'listTools' | 'listResources' | 'listPrompts'> &
     Partial<Pick<McpPool, 'step'>>;
   readonly registry: Pick<RegistryCache, 'view' | 'snapshot' | 'onPolicyChange'>;
   readonly audit: AuditSink;
   readonly events: ToolEvents;
-  /** Where the tool calls of its run are written. @default nowhere */
+  /** Journal of the run's tool calls. @default none */
   readonly journal?: ToolJournal | null;
-  /** Who follows its calls. @default none */
+  /** Tracer of the calls. @default none */
   readonly trace?: CallTrace | null;
-  /** Somebody is asked because of a call of this session: its deadlines stand still until what this gives is called. */
+  /** Pauses the deadlines of a session while a user is asked; the returned function resumes them. */
   readonly stopClocks?: ((session: string) => () => void) | undefined;
   /** Receives which servers the run lacks and waits for. @default none */
   readonly troubles?: ServerTroubleListener | undefined;
 }
 
-/** Follows the calls of a guest from when they are made: the trail says what becomes of them. */
+/** Traces the calls of a guest from their creation; their audit events end the spans. */
 export interface CallTrace {
-  /** Gives what its server is told that the call is a part of (W3C Trace Context). */
+  /** Returns the trace context that is sent to the server (W3C). */
   made(call: TracedCall): string;
 }
 
@@ -38,16 +38,16 @@ export interface TracedCall {
   readonly kind?: CallKind | undefined;
 }
 
-/** The same for one guest: who it is, and what its task may use. */
+/** Context of one guest: its run, and what its task may use. */
 export interface GuestScope extends Omit<McpDeps, 'troubles'> {
   readonly troubles: ServerTroubles;
   readonly run: string;
   readonly task: TaskPolicy;
-  /** What that comes to, for its calls. */
+  /** Policy decisions for its calls. */
   readonly allowed: AllowedCalls;
 }
 
-/** Of the registry, at this moment. */
+/** Current revision of the registry. */
 export function revisionOf({ registry }: { readonly registry: Pick<RegistryCache, 'snapshot'> }): number | null {
   return registry.snapshot()?.revision ?? null;
 }

@@ -15,44 +15,44 @@ export interface NamedTool {
   readonly name: string;
   readonly description: string;
   readonly parameters: JsonObject;
-  /** What the server says of it. */
+  /** Hints of the server about the tool. */
   readonly annotations: JsonObject | null;
 }
 
-/** One of the two tools that stand for all others where they are searched for. */
+/** One of the two tools that replace all others when tool search is on. */
 export type SearchName = { readonly kind: 'search'; readonly search: ToolSearch } | { readonly kind: 'through' };
 
-/** One of the two tools that resources are read with. */
+/** One of the two tools that list and read resources. */
 export interface ResourceName {
   readonly kind: 'list_resources' | 'read_resource';
   readonly tools: ResourceTools;
 }
 
-/** A name that may be taken for one of these tools and is none. */
+/** A name that resembles an injected tool and is none. */
 export interface RefusedName {
   readonly kind: 'refused';
-  /** Null: it was not injected, and policy has nothing against it. */
+  /** Null: not injected, and not denied by policy. */
   readonly why: Exclusion | null;
 }
 
-/** What the model is shown, and what stands behind names that are no server's. */
-interface Shown extends Pick<InjectedTools, 'definitions' | 'systemMessage'> {
+/** The request part for the model, and the tools behind names that belong to no server. */
+interface ModelView extends Pick<InjectedTools, 'definitions' | 'systemMessage'> {
   readonly search: ToolSearch | null;
   readonly resources: ResourceTools | null;
 }
 
-/** The names of one send: those that were injected, and those that policy kept out. */
+/** Tool names of one send: the injected ones, and those that policy excluded. */
 export class Injection {
   readonly #injected: NamedTool[] = [];
   readonly #table = new NameTable<NamedTool>();
-  /** Everything that may be taken for a tool of these servers and is not the name of one, and why if policy says so. */
+  /** Names that resemble a tool of these servers without being injected, with the reason if policy excluded them. */
   readonly #refused = new Map<string, Exclusion | null>();
-  /** By server. */
+  /** Instructions by server. */
   readonly #instructions = new Map<string, string>();
   readonly #policy: SessionPolicy;
   readonly #claims: NameClaims;
-  /** Made when first asked for: after the last server was added. */
-  #shown: Shown | null = null;
+  /** Created on first use, after the last server was added. */
+  #shown: ModelView | null = null;
   #searchIsTaken = false;
   readonly #readable: McpServerRecord[] = [];
   #readingIsTaken = false;
@@ -62,7 +62,7 @@ export class Injection {
     this.#claims = claims;
   }
 
-  /** Names a server's tools. Those whose name is taken, by a tool of the guest, are left out. */
+  /** Adds a server's tools. A tool whose name is taken is left out and returned as an exclusion. */
   add({ record, tools, exclusions, instructions }: ServerTools, guestTools: ReadonlySet<string>): Exclusion[] {
     if (instructions !== null) this.#instructions.set(record.server_id, instructions);
     const collisions: Exclusion[] = [];
@@ -84,13 +84,13 @@ export class Injection {
     return collisions;
   }
 
-  /** Those that can be called. */
+  /** The tools that can be called. */
   get tools(): readonly NamedTool[] {
     return this.#injected;
   }
 
-  /** What the model is shown. */
-  get shown(): Shown {
+  /** The request part for the model. */
+  get shown(): ModelView {
     if (this.#shown === null) {
       const search = this.#isSearched() ? new ToolSearch(this.#injected) : null;
       const tools = search?.definitions ?? this.#injected.map(definition);
@@ -102,7 +102,7 @@ export class Injection {
     return this.#shown;
   }
 
-  /** What a name of the model stands for; null: nothing of MCP. */
+  /** Resolves a name of the model; null: no MCP name. */
   find(name: string): NamedTool | SearchName | ResourceName | RefusedName | null {
     if (name === SEARCH_TOOL || name === CALL_TOOL) {
       const { search } = this.shown;
@@ -118,12 +118,12 @@ export class Injection {
     return why !== undefined || looksLikeMcp(name) ? { kind: 'refused', why: why ?? null } : null;
   }
 
-  /** The choice with a forced tool under the name it was injected with; null if that tool is not there. */
+  /** The tool choice with the injected name of a forced tool; null: that tool is not injected. */
   toolChoice(choice: JsonValue): JsonValue | null {
     const found = this.find(forcedTool(choice) ?? '');
     if (found === null) return choice;
     if (found.kind !== 'tool' && found.kind !== 'refused') return choice;
-    // A tool that is searched for has no definition in the request, and a provider takes no other.
+    // With tool search the tool has no definition in the request, and providers accept no other choice.
     if (found.kind === 'refused' || this.shown.search !== null) return null;
     const forced = choice as { function: JsonObject };
     return { ...forced, function: { ...forced.function, name: found.name } };
@@ -162,7 +162,7 @@ const definition = ({ name, description, parameters }: NamedTool): JsonObject =>
 });
 
 /** What was made for a send, and from what. */
-interface Kept {
+interface CachedInjection {
   readonly policy: SessionPolicy;
   readonly listings: readonly ServerTools[];
   readonly guestTools: ReadonlySet<string>;
@@ -172,23 +172,23 @@ interface Kept {
   readonly collisions: readonly (readonly Exclusion[])[];
 }
 
-/** Sessions of one guest that differ in policy or tools; the one used longest ago makes way. */
-const MAX_KEPT = 8;
+/** Injections cached per guest; the least recently used one is evicted. */
+const MAX_CACHED = 8;
 
-/** Injections of earlier sends: while nothing changed, a send gets what the one before got, and nothing is named anew. */
-export class InjectionMemory {
-  readonly #kept: Kept[] = [];
+/** Cache of injections: an unchanged session gets the injection of its last send. */
+export class InjectionCache {
+  readonly #cached: CachedInjection[] = [];
 
   find(
     policy: SessionPolicy,
     listings: readonly ServerTools[],
     guestTools: ReadonlySet<string>,
     claims: NameClaims,
-  ): Pick<Kept, 'injection' | 'collisions'> {
-    const at = this.#kept.findIndex((kept) => kept.claims === claims && isSame(kept, policy, listings, guestTools));
-    const [found = make(policy, listings, guestTools, claims)] = at < 0 ? [] : this.#kept.splice(at, 1);
-    this.#kept.unshift(found);
-    if (this.#kept.length > MAX_KEPT) this.#kept.pop();
+  ): Pick<CachedInjection, 'injection' | 'collisions'> {
+    const at = this.#cached.findIndex((kept) => kept.claims === claims && isSame(kept, policy, listings, guestTools));
+    const [found = make(policy, listings, guestTools, claims)] = at < 0 ? [] : this.#cached.splice(at, 1);
+    this.#cached.unshift(found);
+    if (this.#cached.length > MAX_CACHED) this.#cached.pop();
     return found;
   }
 }
@@ -198,15 +198,15 @@ function make(
   listings: readonly ServerTools[],
   guestTools: ReadonlySet<string>,
   claims: NameClaims,
-): Kept {
+): CachedInjection {
   const injection = new Injection(policy, claims);
   const collisions = listings.map((listing) => injection.add(listing, guestTools));
   return { policy, listings, guestTools: new Set(guestTools), claims, injection, collisions };
 }
 
-/** Lists that policy filtered are the same objects as long as neither the server nor the policy changed. */
+/** Filtered lists are the same objects while neither the server nor the policy changed. */
 function isSame(
-  kept: Kept,
+  kept: CachedInjection,
   policy: SessionPolicy,
   listings: readonly ServerTools[],
   guestTools: ReadonlySet<string>,
@@ -239,9 +239,8 @@ export interface InventoryTool {
 }
 
 /**
- * The system message that tells a model what it has. Descriptions and instructions come from the servers: they are cut
- * and put on one line, so that none of them can pass for a part of the prompt, and instructions, which are written to be
- * followed, are said to be nobody's orders.
+ * The system message that lists the available tools. Descriptions and instructions come from the servers: they are cut and
+ * put on one line, so that they cannot imitate parts of the prompt, and instructions are marked as untrusted.
  */
 export function renderInventory(
   template: true | string,
@@ -255,7 +254,7 @@ export function renderInventory(
     tool_count: String(tools.length),
     tools_by_server: listed,
   };
-  // Unknown placeholders were refused when the parameter was set.
+  // Unknown placeholders were rejected when the parameter was set.
   return template.replaceAll(/\$\{(\w+)\}/g, (whole, name: string) => values[name] ?? whole);
 }
 
@@ -279,7 +278,7 @@ function plain(text: string, maxCharacters = MAX_DESCRIPTION): string {
     .replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ')
     .replaceAll('`', "'")
     .trim();
-  // Characters are counted, not units: so it is promised, and the ellipsis is one of them.
+  // Counts characters, not UTF-16 units, including the ellipsis.
   const characters = [...line];
   return characters.length > maxCharacters ? `${characters.slice(0, maxCharacters - 1).join('')}…` : line;
 }

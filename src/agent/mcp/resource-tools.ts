@@ -2,17 +2,17 @@ import { canonicalJson, isJsonObject, type JsonObject, parseJson } from '../../b
 import type { McpServerRecord } from '../../server/records/server.ts';
 import { toToolError } from './client/errors.ts';
 
-/** What the model reads resources with. No tool of a server can have these names encoded. */
+/** Names of the two resource tools. No encoded tool name can equal them. */
 export const LIST_RESOURCES_TOOL = 'mcp__list_resources';
 export const READ_RESOURCE_TOOL = 'mcp__read_resource';
 
-/** Servers that a definition names; the rest is a number. */
+/** Servers named in the definition; the rest is counted. */
 const MAX_NAMED_SERVERS = 20;
 
-/** The resources of one server that the session may read now. @throws McpError */
+/** Lists the resources of one server that the session may read. @throws McpError */
 export type ListServer = (record: McpServerRecord, signal: AbortSignal) => Promise<JsonObject>;
 
-/** The two tools of one send, for the servers whose resources it may read. */
+/** The two resource tools of one send. */
 export class ResourceTools {
   readonly definitions: readonly JsonObject[];
   readonly #records: ReadonlyMap<string, McpServerRecord>;
@@ -26,10 +26,7 @@ export class ResourceTools {
     return this.#records.get(serverId) ?? null;
   }
 
-  /**
-   * The answer to a call of the list, at most `maxBytes` long; null for arguments that are none. A server that cannot be
-   * asked costs its own resources and nothing else.
-   */
+  /** Result of a list call, at most `maxBytes` long; null: invalid arguments. A failed server loses only its own resources. */
   async list(argumentsJson: string, maxBytes: number, ask: ListServer, signal: AbortSignal): Promise<string | null> {
     const args = argumentsJson.trim() === '' ? {} : parseJson(argumentsJson);
     if (!isJsonObject(args)) return null;
@@ -50,7 +47,7 @@ export class ResourceTools {
   }
 }
 
-/** Resources are left out from the end where there are too many: a number says how many. */
+/** Leaves out resources from the end until the result fits, and counts them. */
 function fitted(servers: readonly JsonObject[], maxBytes: number): string {
   const total = servers.reduce((sum, { resources }) => sum + (Array.isArray(resources) ? resources.length : 0), 0);
   for (let shown = total; ; shown = Math.floor(shown / 2)) {
@@ -67,17 +64,14 @@ function fitted(servers: readonly JsonObject[], maxBytes: number): string {
   }
 }
 
-/** What a model said to {@link READ_RESOURCE_TOOL}; null where it is no read. */
+/** Parses the arguments of {@link READ_RESOURCE_TOOL}; null: invalid. */
 export function readCall(argumentsJson: string): { readonly server: string; readonly uri: string } | null {
   const args = parseJson(argumentsJson);
   if (!isJsonObject(args) || typeof args.server !== 'string' || typeof args.uri !== 'string') return null;
   return { server: args.server, uri: args.uri };
 }
 
-/**
- * A tool's answer whose links say how they are read, those that may be. Text of the server is not changed otherwise; where
- * the result would be too long, not at all.
- */
+/** Adds to each readable link of a tool result how to read it, unless the result would exceed `maxBytes`. */
 export function withReadableLinks(
   json: string,
   serverId: string,
@@ -92,8 +86,8 @@ export function withReadableLinks(
     if (!mayRead(block.uri)) return block;
     return { ...block, read_with: { tool: READ_RESOURCE_TOOL, arguments: { server: serverId, uri: block.uri } } };
   });
-  const told = canonicalJson({ ...answer, content });
-  return Buffer.byteLength(told) <= maxBytes ? told : json;
+  const extended = canonicalJson({ ...answer, content });
+  return Buffer.byteLength(extended) <= maxBytes ? extended : json;
 }
 
 function listDefinition(servers: readonly string[]): JsonObject {

@@ -7,13 +7,13 @@ import { type ListServer, readCall, withReadableLinks } from './resource-tools.t
 import { CALL_TOOL, SEARCH_TOOL, throughCall } from './search/tool-search.ts';
 import type { ToolCalls } from './tool-calls.ts';
 
-/** What a send may do with resources, by policy as it is when it is asked. */
+/** Access of a send to resources, by the current policy. */
 export interface ResourceAccess {
   readonly list: ListServer;
   mayRead(serverId: string, uri: string): boolean;
 }
 
-/** The MCP tools of one send: its names, and the way that calls of them go. */
+/** The MCP tools of one send: resolves names of the model and runs its calls. */
 export class SendTools implements InjectedTools {
   readonly definitions: readonly JsonObject[];
   readonly systemMessage: string | null;
@@ -49,21 +49,21 @@ export class SendTools implements InjectedTools {
   run(calls: readonly ModelToolCall[], signal: AbortSignal): Promise<readonly string[]> {
     if (this.#injection.shown.resources !== null) return this.#runWithResources(calls, signal);
     return this.#calls.callAll(
-      calls.map((call) => this.#meant(call)),
+      calls.map((call) => this.#resolve(call)),
       signal,
     );
   }
 
-  /** The same where resources may be read: lists of them take their time, and links in answers say how they are read. */
+  /** With resource tools: lists run beside the calls, and links in results say how to read them. */
   async #runWithResources(calls: readonly ModelToolCall[], signal: AbortSignal): Promise<readonly string[]> {
     const lists = calls.map((call) => this.#listed(call, signal));
-    const meant = calls.flatMap((call, at) => (lists[at] === null ? [this.#meant(call)] : []));
+    const meant = calls.flatMap((call, at) => (lists[at] === null ? [this.#resolve(call)] : []));
     const answered = await this.#calls.callAll(meant, signal);
     const others = answered.map((json, at) => this.#linked(meant[at] ?? json, json)).values();
     return Promise.all(lists.map((list) => list ?? (others.next().value as string)));
   }
 
-  /** The answer to a call of the tool that lists resources; null: it is another call. */
+  /** The result of a call that lists resources; null: another call. */
   #listed(call: ModelToolCall, signal: AbortSignal): Promise<string> | null {
     const found = this.#injection.find(call.name);
     if (found?.kind !== 'list_resources') return null;
@@ -80,8 +80,8 @@ export class SendTools implements InjectedTools {
     return withReadableLinks(json, serverId, maxOutputBytes, (uri) => this.#resources.mayRead(serverId, uri));
   }
 
-  /** The call of a tool that the model means, or the answer where that is known at once. */
-  #meant(call: ModelToolCall): McpToolCall | string {
+  /** The tool call that the model means, or its result if no call is necessary. */
+  #resolve(call: ModelToolCall): McpToolCall | string {
     const { session, maxOutputBytes } = this.#request;
     const found = this.#injection.find(call.name);
     if (found?.kind === 'search') {
@@ -89,11 +89,11 @@ export class SendTools implements InjectedTools {
     }
     if (found?.kind === 'through') {
       const meant = throughCall(call.arguments);
-      // Neither stands for a tool that can be called through the other.
+      // The search tools cannot be called through each other.
       if (meant === null || [SEARCH_TOOL, CALL_TOOL].includes(meant.name)) {
         return this.#calls.records.answer(call, session, null);
       }
-      return this.#meant({ id: call.id, ordinal: call.ordinal, ...meant });
+      return this.#resolve({ id: call.id, ordinal: call.ordinal, ...meant });
     }
     if (found !== null && 'tools' in found) return this.#read(call, found);
     if (found?.kind !== 'tool') return this.#calls.records.refuse(call, session, found?.why ?? null);

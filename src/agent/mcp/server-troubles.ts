@@ -15,12 +15,12 @@ export interface ServerTroubleListener {
   readonly onServerWait?: ((text: string | null) => void) | undefined;
 }
 
-/** One more entry stands for the rest. */
+/** One more entry represents the rest. */
 const MAX_SERVERS = MAX_DEGRADED - 1;
 const MAX_REASON_CHARS = 400;
-/** A wait that is shorter than this is not worth a status. */
+/** Shorter waits are not reported. */
 const FIRST_TEXT_MS = 1_000;
-/** Each text is a write to the queue of runs. */
+/** Report interval: each report is a write to the run queue. */
 const NEXT_TEXT_MS = 10_000;
 
 /** Servers that one run lacks or waits for. A server that fails once stays degraded for the run, with its first reason. */
@@ -57,7 +57,7 @@ export class ServerTroubles {
     await this.#stored;
   }
 
-  /** Shows what the run waits for while `work` takes long. `step`: what the server does at the moment. */
+  /** Reports what the run waits for while `work` takes long. `step`: the current step of the server. */
   async during<T>(server: string, step: () => ServerStep | null, work: Promise<T>): Promise<T> {
     const wait = { server, step };
     this.#waits.add(wait);
@@ -101,7 +101,7 @@ export class ServerTroubles {
 
 const seconds = (ms: number) => Math.max(0, Math.round(ms / 1_000));
 
-/** The servers among these exclusions that the run lacks through no choice of its task or guest. */
+/** Exclusions that neither the task nor the guest chose. */
 export const lossesOf = (exclusions: readonly Exclusion[]): RunDegradation[] =>
   exclusions.filter(isLoss).map(({ serverId: server, tool, detail }) => ({
     server,

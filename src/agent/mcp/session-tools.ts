@@ -11,12 +11,12 @@ import { McpConnectionError, McpTimeoutError } from './client/errors.ts';
 import type { PromptList, ResourceList } from './client/lists.ts';
 import type { ToolDescriptor, ToolList } from './client/tool-list.ts';
 
-/** The tools of one server that a session may call, and why it may not call the others. */
+/** The tools of one server that a session may call, and the exclusions of the others. */
 export interface ServerTools {
   readonly record: McpServerRecord;
   readonly tools: readonly ToolDescriptor[];
   readonly exclusions: readonly Exclusion[];
-  /** The server's own words about how to use it; null: it has none. */
+  /** The server's instructions; null: none. */
   readonly instructions: string | null;
   /** Set if the server could not be listed. */
   readonly failure: ExclusionReason | null;
@@ -25,23 +25,23 @@ export interface ServerTools {
 
 type FilteredTools = Pick<ServerTools, 'tools' | 'exclusions'>;
 
-/** What policies made of a list, by their hash, and for whom last: the next one to ask is most often the same. */
+/** Filtered lists by policy hash, and the last request: the next one is usually the same. */
 interface FilteredList {
   readonly byPolicy: Map<string, FilteredTools>;
-  last: (Asking & { readonly result: FilteredTools }) | null;
+  last: (FilterInput & { readonly result: FilteredTools }) | null;
 }
 
-interface Asking {
+interface FilterInput {
   readonly record: McpServerRecord;
   readonly task: TaskPolicy;
   readonly session: SessionPolicy | null;
   readonly profile: McpProfile | null;
 }
 
-// A list lives as long as the pool keeps it; what policies make of it lives as long as the list.
+// Filtered lists live as long as the pool's list.
 const filtered = new WeakMap<ToolList, FilteredList>();
 
-/** Applies all layers to a server's tools, in the order of their names. */
+/** Applies all policy layers to a server's tools, sorted by name. */
 export function filterTools(
   list: ToolList,
   record: McpServerRecord,
@@ -51,23 +51,23 @@ export function filterTools(
 ): FilteredTools {
   const known = filtered.get(list) ?? { byPolicy: new Map(), last: null };
   filtered.set(list, known);
-  const asking = { record, task, session, profile };
-  if (known.last !== null && isSame(known.last, asking)) return known.last.result;
+  const input = { record, task, session, profile };
+  if (known.last !== null && isSame(known.last, input)) return known.last.result;
   const key = policyHash(record, task, session, profile);
-  const result = known.byPolicy.get(key) ?? applied(list, asking);
+  const result = known.byPolicy.get(key) ?? applyPolicy(list, input);
   known.byPolicy.set(key, result);
-  known.last = { ...asking, result };
+  known.last = { ...input, result };
   return result;
 }
 
-/** Policies are values that never change: those of the same objects are the same. */
-const isSame = (one: Asking, other: Asking): boolean =>
+/** Policies are immutable, so identity is equality. */
+const isSame = (one: FilterInput, other: FilterInput): boolean =>
   one.record === other.record &&
   one.task === other.task &&
   one.session === other.session &&
   one.profile === other.profile;
 
-function applied(list: ToolList, { record, task, session, profile }: Asking): FilteredTools {
+function applyPolicy(list: ToolList, { record, task, session, profile }: FilterInput): FilteredTools {
   const exclusions: Exclusion[] = list.dropped.map(({ name, reason, detail }) =>
     exclusion(record.server_id, name, deny(reason, 'node', detail)),
   );
@@ -81,7 +81,7 @@ function applied(list: ToolList, { record, task, session, profile }: Asking): Fi
   return { tools, exclusions };
 }
 
-/** Why a server's tools are not there, in the words of the decision log. */
+/** Exclusion reason for a server that could not be listed. */
 export function listFailure(error: unknown): ExclusionReason {
   if (error instanceof McpTimeoutError) return 'list_timeout';
   if (error instanceof McpConnectionError) {
@@ -90,7 +90,7 @@ export function listFailure(error: unknown): ExclusionReason {
   return 'list_failed';
 }
 
-/** Who asks, and what decides. */
+/** Policy context of a list of resources or prompts. */
 export interface OfferScope {
   readonly record: McpServerRecord;
   readonly task: TaskPolicy;
@@ -98,9 +98,9 @@ export interface OfferScope {
   readonly profile: McpProfile | null;
 }
 
-/** No longer than a hostcall takes it. */
+/** Limit of the hostcall. */
 const MAX_URI_CHARS = 4_096;
-/** Templates are held against every pattern, character by character. */
+/** Templates are matched against every pattern, character by character. */
 const MAX_TEMPLATE_CHARS = 512;
 const MAX_TEMPLATES = 100;
 const MAX_PROMPT_CHARS = 256;
@@ -110,7 +110,7 @@ const resourceFields = [...aboutEntry, 'mimeType', 'size', 'uri'] as const;
 const templateFields = [...aboutEntry, 'mimeType', 'uriTemplate'] as const;
 const promptFields = [...aboutEntry, 'arguments'] as const;
 
-/** What of a server's resources may be read, and the templates of which some may. */
+/** Readable resources, and templates with at least one readable resource. */
 export function readableResources({ resources, templates }: ResourceList, scope: OfferScope): JsonObject {
   const listed = resources.filter(({ uri }) => isAllowed('resource', uri, MAX_URI_CHARS, scope));
   const open = templates

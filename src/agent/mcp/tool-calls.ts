@@ -1,4 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../base/json.ts';
+import type { EarlierCall } from '../../runtime/durable/tool-journal.ts';
 import type { CallKind } from '../../runtime/port/policy-layers.ts';
 import type { McpServerRecord } from '../../server/records/server.ts';
 import { ApprovalGate, type ApprovalOptions } from '../approvals/gate.ts';
@@ -201,7 +202,8 @@ export class ToolCall implements PoolCall {
 
   /** Never throws: a failed call has a result too. */
   start(): void {
-    const earlier = this.#context.scope.journal?.earlier(ordinalOf(this.#call)) ?? null;
+    const { journal } = this.#context.scope;
+    const earlier: EarlierCall | null = journal?.earlier(ordinalOf(this.#call)) ?? null;
     if (earlier === null) this.#start();
     else if (earlier.kind === 'unknown') this.#startAgain();
     else {

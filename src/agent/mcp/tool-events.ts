@@ -4,7 +4,7 @@ import type { CallKind } from '../../runtime/port/policy-layers.ts';
 import type { McpMetrics } from '../../server/telemetry/mcp-metrics.ts';
 import type { McpPool } from './client/pool.ts';
 
-/** One tool invocation, whoever ran it; a resource that was read and a prompt that was got are told of as well. */
+/** One invocation of a tool, by a guest or by its model; reads of resources and prompts are included. */
 export interface ToolInvocation {
   readonly source: 'native' | 'mcp';
   readonly kind: CallKind;
@@ -13,25 +13,25 @@ export interface ToolInvocation {
   readonly session: string | null;
   /** null for a native tool. */
   readonly server: string | null;
-  /** Of a resource its uri. */
+  /** For a resource, its URI. */
   readonly tool: string;
   readonly callId: string;
-  /** `ok`, or the code of the error that the model was told. */
+  /** `ok`, or the error code that the model received. */
   readonly outcome: string;
-  /** Why policy or approvals denied the call, as in the audit log. Absent: they did not. */
+  /** Reason of a denial by policy or approvals, as in the audit log. Absent: not denied. */
   readonly denial?: string;
   readonly durationMs: number;
-  /** Of the answer, as the model received it. */
+  /** Size of the result as the model received it. */
   readonly bytes: number;
 }
 
 export type ToolListener = (invocation: ToolInvocation) => void;
 
-/** Who wants to know of tool invocations. */
+/** Listeners of tool invocations. */
 export class ToolEvents {
   readonly #listeners = new Listeners<ToolInvocation>();
 
-  /** Returns the way to stop it. */
+  /** Returns a function that unsubscribes. */
   subscribe(listener: ToolListener): () => void {
     return this.#listeners.add(listener);
   }
@@ -41,13 +41,13 @@ export class ToolEvents {
   }
 }
 
-/** Shows a pool, and the registry behind it, to whoever reads the metrics. Returns the way to stop it. */
+/** Registers a pool and its registry as sources of metrics. Returns a function that unregisters them. */
 export function watchMcp(
   metrics: McpMetrics,
   pool: Pick<McpPool, 'stats' | 'health'>,
   registry: Pick<RegistryCache, 'status' | 'snapshot'> | null,
 ): () => void {
-  const forgetPool = metrics.watchPool(() => {
+  const unwatchPool = metrics.watchPool(() => {
     const { connected, subprocesses, callsInFlight: running, callsQueued: queued } = pool.stats();
     const servers = pool.health().map(({ serverId, state, reconnects }) => ({
       serverId,
@@ -56,7 +56,7 @@ export function watchMcp(
     }));
     return { connected, subprocesses, running, queued, servers };
   });
-  const forgetRegistry =
+  const unwatchRegistry =
     registry === null
       ? () => {}
       : metrics.watchRegistry(() => {
@@ -65,7 +65,7 @@ export function watchMcp(
           return { revision, ageMs, servers: registry.snapshot()?.records.size ?? 0, degraded };
         });
   return () => {
-    forgetPool();
-    forgetRegistry();
+    unwatchPool();
+    unwatchRegistry();
   };
 }

@@ -12,20 +12,20 @@ import { uriProblem } from '../policy/resource-uri.ts';
 import { aboutServer, decide, decideCall } from '../policy/walk.ts';
 import { McpPolicyError, toToolError } from './client/errors.ts';
 import { type GuestScope, revisionOf } from './guest-scope.ts';
-import { type Injection, InjectionMemory } from './injection.ts';
+import { type Injection, InjectionCache } from './injection.ts';
 import { type ResourceAccess, SendTools } from './send-tools.ts';
 import { lossesOf } from './server-troubles.ts';
 import { filterTools, listFailure, readableResources, type ServerTools } from './session-tools.ts';
 import type { ToolCalls } from './tool-calls.ts';
 import { NameClaims, namedServers } from './tool-names.ts';
 
-/** Gives each send of one guest the tools that its session may call. */
+/** Selects the tools for each send of one guest. */
 export class ToolInjector {
   readonly #scope: GuestScope;
   readonly #calls: ToolCalls;
   readonly #sessions = new Set<string>();
-  readonly #memory = new InjectionMemory();
-  /** Of every session that asks for nothing else: the same object, so that what was made for it is found again. */
+  readonly #memory = new InjectionCache();
+  /** Policy of sessions that change nothing: one object, which the caches find again by identity. */
   readonly #unchanged: SessionPolicy;
   #claims: { readonly servers: readonly McpServerRecord[]; readonly names: NameClaims } | null = null;
 
@@ -35,7 +35,7 @@ export class ToolInjector {
     this.#unchanged = initialSession(scope.task);
   }
 
-  /** A server that cannot be listed costs its own tools and nothing else. */
+  /** A server that cannot be listed loses only its own tools. */
   async inject(request: InjectionRequest, signal: AbortSignal): Promise<InjectedTools> {
     const { registry, task } = this.#scope;
     const policy = changedBy(request.params, this.#unchanged, task);
@@ -49,7 +49,7 @@ export class ToolInjector {
     for (const [at, listing] of listings.entries()) {
       this.#auditInjection(request.session, listing, collisions[at] ?? []);
     }
-    // A guest that cancelled its send, or ended, wants no tools any more.
+    // A guest that cancelled its send or ended needs no report.
     if (!isCancelled(signal)) {
       await this.#scope.troubles.add(lossesOf([...effective.exclusions, ...listings.flatMap((one) => one.exclusions)]));
     }
@@ -76,7 +76,7 @@ export class ToolInjector {
     };
   }
 
-  /** The same object while the servers of the task are the same. */
+  /** Cached while the servers of the task are unchanged. */
   #claimsIn(view: RegistryView | null): NameClaims {
     const servers = namedServers(view, this.#scope.task);
     const known = this.#claims;
@@ -151,7 +151,7 @@ function changedBy(params: InjectionRequest['params'], unchanged: SessionPolicy,
   let policy = unchanged;
   for (const [key, value] of params) {
     const applied = applyMcpParam(policy, task, key, value);
-    if (applied.ok) policy = applied.policy; // refused on the guest's thread already; that thread is not trusted
+    if (applied.ok) policy = applied.policy; // the guest thread rejected it already, but is not trusted
   }
   return policy;
 }

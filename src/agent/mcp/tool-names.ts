@@ -4,31 +4,31 @@ import type { McpServerRecord } from '../../server/records/server.ts';
 import type { RegistryView } from '../policy/registry-view.ts';
 import { aboutSelection, denialOf } from '../policy/walk.ts';
 
-/** The longest name that providers take, and its alphabet. */
+/** Limits of providers for tool names. */
 const MAX_NAME = 64;
 const providerName = /^[A-Za-z0-9_-]{1,64}$/;
 
 const PREFIX = 'mcp__';
 const base64url = (data: string) => Buffer.from(data).toString('base64url');
 
-/** `mcp__<server>__<tool>` in base64url, however long. */
+/** `mcp__<server>__<tool>` in base64url, of any length. */
 export function fullName(serverId: string, tool: string): string {
   return `${PREFIX}${base64url(serverId)}__${base64url(tool)}`;
 }
 
-/** The full name; too long for a provider: a hash, the same on every run. */
+/** The full name, or a stable hash if providers would reject its length. */
 export function encodedName(serverId: string, tool: string): string {
   const name = fullName(serverId, tool);
   if (name.length <= MAX_NAME) return name;
   return PREFIX + createHash('sha256').update(`${serverId}\0${tool}`).digest('base64url');
 }
 
-/** Whether a name stands for a tool by its hash alone. */
+/** Whether the name is the hash of a tool. */
 export function isHashed(serverId: string, tool: string, name: string): boolean {
   return name === encodedName(serverId, tool) && name !== fullName(serverId, tool);
 }
 
-/** The name that the model sees. It is looked up in a table when it comes back, never taken apart. */
+/** The name that the model sees. It is resolved by a table, never parsed. */
 export function toolName(
   record: Pick<McpServerRecord, 'server_id' | 'tool_prefix'>,
   tool: string,
@@ -41,7 +41,7 @@ export function toolName(
     : encodedName(record.server_id, tool);
 }
 
-/** Dotted names that older prompts use for the same tool. */
+/** Dotted names of the same tool in older prompts. */
 export function aliases(
   record: Pick<McpServerRecord, 'server_id' | 'tool_namespace'>,
   tool: string,
@@ -55,7 +55,7 @@ function dottedNames(record: Pick<McpServerRecord, 'server_id' | 'tool_namespace
   return [...new Set([`mcp.${record.server_id}.${tool}`, `${record.tool_namespace}.${tool}`])];
 }
 
-/** Every form under which a model may know a tool, whichever of them was injected. */
+/** Every name form of a tool that a model may know. */
 export function allNames(
   record: Pick<McpServerRecord, 'server_id' | 'tool_prefix' | 'tool_namespace'>,
   tool: string,
@@ -63,13 +63,13 @@ export function allNames(
   return [encodedName(record.server_id, tool), `${record.tool_prefix}_${tool}`, ...dottedNames(record, tool)];
 }
 
-/** The names of one send: whatever is not in here was not injected. */
+/** The injected names of one send. */
 export class NameTable<Tool> {
   readonly #tools = new Map<string, Tool>();
-  /** null: two tools of a server have this alias, so it names neither. */
+  /** Null: ambiguous, two tools of a server have this alias. */
   readonly #aliases = new Map<string, Tool | null>();
 
-  /** False if the name is taken; the earlier tool keeps it. */
+  /** False: an earlier tool has the name. */
   add(name: string, dotted: readonly string[], tool: Tool): boolean {
     if (this.#tools.has(name)) return false;
     this.#tools.set(name, tool);
@@ -84,10 +84,10 @@ export class NameTable<Tool> {
 
 type NamedServer = Pick<McpServerRecord, 'server_id' | 'tool_prefix' | 'tool_namespace'>;
 
-/** Of the encoded names: no other name begins like one. */
+/** Prefix of encoded names; no other name starts with it. */
 const RESERVED = 'mcp__';
 
-/** What names of a server's tools begin with, all but the encoded ones. */
+/** Prefixes of a server's tool names, except the encoded ones. */
 const beginnings = ({ server_id: id, tool_prefix: prefix, tool_namespace: namespace }: NamedServer): string[] => [
   `${prefix}_`,
   `mcp.${id}.`,
@@ -95,12 +95,12 @@ const beginnings = ({ server_id: id, tool_prefix: prefix, tool_namespace: namesp
 ];
 
 /**
- * Which names can mean a tool of one server only. `git_hub_x` may be `hub_x` of a server `git` or `x` of `git_hub`: with
- * both there it means neither. Only records decide: if the lists of the servers did, one could take a name from another
- * by listing a tool, or while the other cannot be reached.
+ * Decides which names are unambiguous. `git_hub_x` may be `hub_x` of the server `git` or `x` of `git_hub`: with both
+ * servers it means neither. Only records decide: if tool lists did, a server could capture the name of another one by
+ * listing a tool, or while the other one is unreachable.
  */
 export class NameClaims {
-  /** By the beginning of a name; null: more than one server has it. */
+  /** Server by name prefix; null: several servers have it. */
   readonly #servers = new Map<string, string | null>([[RESERVED, null]]);
 
   constructor(records: Iterable<NamedServer>) {
@@ -112,7 +112,7 @@ export class NameClaims {
     }
   }
 
-  /** Whether a name cannot be read as that of another server's tool. */
+  /** Whether the name cannot mean a tool of another server. */
   isUnambiguous(name: string, serverId: string): boolean {
     for (let at = 0; at < name.length; at++) {
       if (name[at] !== '_' && name[at] !== '.') continue;
@@ -123,7 +123,7 @@ export class NameClaims {
   }
 }
 
-/** The servers that share the names of a task: all it may ever have, so that a session's choice gives no name to another. */
+/** All servers that the task may use: names must not depend on the choice of a session. */
 export function namedServers(view: RegistryView | null, task: TaskPolicy): McpServerRecord[] {
   const { allowedServerIds: allowed } = task;
   if (view === null) return [];

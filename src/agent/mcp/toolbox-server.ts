@@ -38,18 +38,18 @@ export interface ToolboxServer {
     | { readonly default?: ApprovalMode; readonly perTool?: Readonly<Record<string, ApprovalMode>> };
   /** Deadline of one call, at most an hour. @default 30000 */
   readonly timeoutMs?: number;
-  /** A result larger than this is cut; at most 10 MiB. @default 65536 */
+  /** Larger results are cut; at most 10 MiB. @default 65536 */
   readonly maxOutputBytes?: number;
   /** Deadline of connecting. @default 60000 */
   readonly connectTimeoutMs?: number;
-  /** Which protocol is spoken: `auto` asks the server, `legacy` or a version is that one and no other. @default auto */
+  /** MCP protocol: `auto` probes the server; `legacy` or a version uses only that. @default auto */
   readonly protocol?: McpProtocol;
-  /** What the server may ask during calls, which `ToolboxOptions.elicit` answers, and the places it is told of. @default nothing */
+  /** User input that the server may request (answered by `ToolboxOptions.elicit`), and roots sent to it. @default nothing */
   readonly clientFeatures?: {
     readonly elicitation?: readonly ElicitationMode[];
     readonly roots?: readonly { readonly uri: string; readonly name?: string }[];
   };
-  /** Environment of a stdio server; it gets nothing else of this process. @default none */
+  /** Environment of a stdio server, which inherits nothing else from this process. @default none */
   readonly env?: Readonly<Record<string, string>>;
   /** How a stdio server is confined by bubblewrap: it sees /usr, its own directories and the listed paths. @default not at all */
   readonly sandbox?: {

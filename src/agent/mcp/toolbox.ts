@@ -27,19 +27,19 @@ export type { ToolboxServer } from './toolbox-server.ts';
 
 export interface ToolboxOptions {
   readonly servers: readonly ToolboxServer[];
-  /** Where homes of stdio servers live on between runs. @default this user's own, as the commands have it */
+  /** Directory of the homes of stdio servers. @default this user's state directory, as for the commands */
   readonly stateDir?: string;
   readonly audit?: AuditSink;
   readonly log?: PoolLog;
-  /** Where HTTP servers may be. @default any public address, and this machine */
+  /** Hosts and addresses of HTTP servers. @default any public address, and this machine */
   readonly egress?: EgressOptions;
-  /** Decides about calls that need an approval (`ToolboxServer.approval`). @default nobody: they are denied */
+  /** Decides calls that need an approval (`ToolboxServer.approval`). @default such calls are denied */
   readonly approve?: ApprovalDecider;
-  /** Answers what servers ask during calls (`ToolboxServer.clientFeatures`). @default nobody: they are told no */
+  /** Answers requests for user input during calls (`ToolboxServer.clientFeatures`). @default they are declined */
   readonly elicit?: ElicitationDecider;
-  /** What calls are decided by where a server has `policy`, in the form of the config files. @default none */
+  /** Rules for servers with approval `policy`, in the form of the config files. @default none */
   readonly approvalRules?: readonly JsonObject[];
-  /** How long an answer of `approve` or `elicit` is waited for. @default 120000 */
+  /** Deadline for an answer of `approve` or `elicit`. @default 120000 */
   readonly approvalTimeoutMs?: number;
   /** Instruments that count calls and connections: `createMetrics(meterProvider)`. @default none */
   readonly metrics?: Metrics | null;
@@ -58,22 +58,22 @@ const toolboxOptionKeys: OptionKeys<ToolboxOptions> = {
   metrics: true,
 };
 
-/** What a call gave. A failed call is a result, so that an agent can go on. */
+/** Result of a call. A failed call is a result as well, so that an agent can continue. */
 export interface ToolboxResult {
   readonly success: boolean;
-  /** `ok`, or what went wrong. */
+  /** `ok`, or the error message. */
   readonly message: string;
   /** `{content, structuredContent?}`, or `{error, …}`. */
   readonly value: JsonObject;
 }
 
 export interface ToolboxTool<Params = Record<string, unknown>> {
-  /** `<prefix>_<tool>`; where that could be a tool of another server too, the encoded name of the documentation. */
+  /** `<prefix>_<tool>`; the encoded name if that could also be a tool of another server. */
   readonly name: string;
   readonly server: string;
-  /** As the server calls it. */
+  /** The server's own name of the tool. */
   readonly tool: string;
-  /** Text of the server: not to be trusted. Cut at 200 characters. */
+  /** Text of the server, untrusted. Cut at 200 characters. */
   readonly description: string;
   readonly inputSchema: JsonObject;
   readonly outputSchema: JsonObject | null;
@@ -82,13 +82,13 @@ export interface ToolboxTool<Params = Record<string, unknown>> {
 
 const MAX_DESCRIPTION = 200;
 
-/** What of a server's resources may be read, as it listed them; of a template, that some may. */
+/** Readable resources of a server as it listed them, and templates with at least one readable resource. */
 export interface ToolboxResources {
   readonly resources: readonly JsonObject[];
   readonly templates: readonly JsonObject[];
 }
 
-interface Asked {
+interface CallSignal {
   readonly signal?: AbortSignal;
 }
 
@@ -96,14 +96,17 @@ interface Open {
   readonly pool: McpPool;
   readonly guests: ReadonlyMap<string, GuestMcp>;
   readonly tools: readonly ToolboxTool[];
-  /** Tools that cannot be used, by the name they would have. */
+  /** Unusable tools by the name they would have. */
   readonly dropped: ReadonlyMap<string, McpSchemaError>;
   release(): Promise<void>;
 }
 
 /**
- * Tools of MCP servers for a TypeScript program, without any guest: the same pool, the same checks, the same events.
- * Nothing connects before {@link connect}; `await using` closes it.
+ * Tools of MCP servers for a TypeScript program without a guest, with the same pool, checks and events.
+ * Nothing connects before {@link connect}; `await using` disconnects.
+ *
+ * Invariants: `connect` is shared by concurrent callers and leaves nothing open on failure; `disconnect` ends a connect in
+ * progress. Each server has a GuestMcp of its own, so that its policy concerns no other server.
  */
 export class McpToolbox {
   readonly #options: ToolboxOptions;
@@ -114,7 +117,7 @@ export class McpToolbox {
   #opening: { readonly abort: AbortController; readonly result: Promise<Open> } | null = null;
   #open: Open | null = null;
 
-  /** @throws ConfigError for an option that is not known, McpConnectionError naming the server and the field that is wrong */
+  /** @throws ConfigError for an unknown option, McpConnectionError naming the server and its invalid field */
   constructor(options: ToolboxOptions) {
     refuseUnknownKeys('McpToolbox', options, toolboxOptionKeys);
     this.#options = options;
@@ -125,14 +128,14 @@ export class McpToolbox {
     this.#denied = new Map(options.servers.map(({ name, disabledTools }) => [name, disabledTools ?? []]));
   }
 
-  /** Whether every server is there: false also while one is lost, until a call gets it back. */
+  /** Whether every server is connected or idle: false while a lost one waits for its reconnect. */
   get connected(): boolean {
     const states = this.#open?.pool.health().map(({ state }) => state);
     return states?.every((state) => state === 'connected' || state === 'idle') ?? false;
   }
 
   /**
-   * Connects to every server and learns its tools. Fails, and leaves nothing open, if one cannot be reached.
+   * Connects to every server and lists its tools. Fails, and leaves nothing open, if one is unreachable.
    * @throws McpConnectionError, McpTimeoutError
    */
   async connect(): Promise<void> {
@@ -152,13 +155,13 @@ export class McpToolbox {
       throw new McpConnectionError('', 'closed', 'the toolbox was disconnected while it was connecting');
   }
 
-  /** Ends what is under way and every server. */
+  /** Cancels pending calls and stops every server. */
   async disconnect(): Promise<void> {
     const opening = this.#opening;
     this.#opening = null;
     this.#open = null;
     opening?.abort.abort(new McpConnectionError('', 'closed', 'the toolbox was disconnected while it was connecting'));
-    const open = await opening?.result.catch(() => null); // what could not be opened has been closed already
+    const open = await opening?.result.catch(() => null); // a failed connect has closed everything already
     await open?.release();
   }
 
@@ -172,9 +175,9 @@ export class McpToolbox {
   }
 
   /**
-   * One tool by its name. Given its schema as a literal (`as const`), the parameters are typed from it; what is checked
-   * at run time is the schema of the server.
-   * @throws McpToolError if there is none of that name, McpSchemaError if it cannot be used
+   * One tool by its name. A schema given as a literal (`as const`) types the parameters; at run time the server's schema is
+   * checked.
+   * @throws McpToolError if no tool has the name, McpSchemaError if the tool cannot be used
    */
   tool<const Schema = unknown>(name: string, _schema?: Schema): ToolboxTool<Params<Schema>> {
     const { tools, dropped } = this.#required();
@@ -187,39 +190,37 @@ export class McpToolbox {
     );
   }
 
-  /**
-   * What `enabledResources` of the server lets be read. @throws McpError
-   */
-  async listResources(server: string, options: Asked = {}): Promise<ToolboxResources> {
+  /** Resources that `enabledResources` of the server permits. @throws McpError */
+  async listResources(server: string, options: CallSignal = {}): Promise<ToolboxResources> {
     const { pool, scope } = this.#server(server);
     const { resources, templates } = readableResources(await pool.listResources(scope.record, options), scope);
     return { resources: resources as JsonObject[], templates: templates as JsonObject[] };
   }
 
-  /** `{contents}` of a resource in `value`. A read that is refused or fails is a result. */
-  async readResource(server: string, uri: string, options: Asked = {}): Promise<ToolboxResult> {
+  /** `{contents}` of a resource in `value`. A refused or failed read is a result. */
+  async readResource(server: string, uri: string, options: CallSignal = {}): Promise<ToolboxResult> {
     const { mcp } = this.#server(server);
-    return asked(mcp, { kind: 'resource', serverId: server, tool: uri, arguments: '' }, options);
+    return callOf(mcp, { kind: 'resource', serverId: server, tool: uri, arguments: '' }, options);
   }
 
-  /** What `enabledPrompts` of the server lets be got. @throws McpError */
-  async listPrompts(server: string, options: Asked = {}): Promise<readonly JsonObject[]> {
+  /** Prompts that `enabledPrompts` of the server permits. @throws McpError */
+  async listPrompts(server: string, options: CallSignal = {}): Promise<readonly JsonObject[]> {
     const { pool, scope } = this.#server(server);
     return availablePrompts(await pool.listPrompts(scope.record, options), scope).prompts as JsonObject[];
   }
 
-  /** `{messages}` of a prompt in `value`. What is refused or fails is a result. */
+  /** `{messages}` of a prompt in `value`. A refused or failed request is a result. */
   async getPrompt(
     server: string,
     name: string,
     args: Readonly<Record<string, string>> = {},
-    options: Asked = {},
+    options: CallSignal = {},
   ): Promise<ToolboxResult> {
     const { mcp } = this.#server(server);
-    return asked(mcp, { kind: 'prompt', serverId: server, tool: name, arguments: JSON.stringify(args) }, options);
+    return callOf(mcp, { kind: 'prompt', serverId: server, tool: name, arguments: JSON.stringify(args) }, options);
   }
 
-  /** Called after every call with what became of it. Returns the way to stop it. */
+  /** Called after every call with its outcome. Returns a function that unsubscribes. */
   onToolInvoked(listener: ToolListener): () => void {
     return this.#events.subscribe(listener);
   }
@@ -248,7 +249,7 @@ export class McpToolbox {
     const metrics = this.#options.metrics?.mcp;
     const { allowHosts = null, allowAddresses = null } = this.#options.egress ?? {};
     const { pool, close } = await openPool({
-      // The program's own records: their values are literals, references have nothing to refer to.
+      // Values in the program's own records are literals, so references resolve to nothing.
       references: { mode: 'user_owned', names: [], paths: [], backendKeyNames: [] },
       variables: {},
       egress: { allowHosts, allowAddresses },
@@ -316,7 +317,7 @@ export class McpToolbox {
   }
 }
 
-/** @throws McpConnectionError naming the rule that is wrong */
+/** @throws McpConnectionError naming the invalid rule */
 function toApprovals(options: ToolboxOptions): ApprovalOptions {
   const { approve, elicit, approvalRules = [], approvalTimeoutMs: timeoutMs } = options;
   const parsed = parseApprovalRules(approvalRules);
@@ -342,15 +343,15 @@ function bridged(name: string, mcp: GuestMcp, record: McpServerRecord, tool: Too
     description: startOf(tool.description, MAX_DESCRIPTION),
     inputSchema: tool.inputSchema,
     outputSchema: tool.outputSchema,
-    call: (params: Record<string, unknown>, options: Asked = {}) =>
-      asked(mcp, { serverId: record.server_id, tool: tool.name, arguments: JSON.stringify(params) }, options),
+    call: (params: Record<string, unknown>, options: CallSignal = {}) =>
+      callOf(mcp, { serverId: record.server_id, tool: tool.name, arguments: JSON.stringify(params) }, options),
   });
 }
 
-async function asked(
+async function callOf(
   mcp: GuestMcp,
   about: Pick<GuestToolCall, 'kind' | 'serverId' | 'tool' | 'arguments'>,
-  options: Asked,
+  options: CallSignal,
 ): Promise<ToolboxResult> {
   const signal = options.signal ?? new AbortController().signal;
   const json = await mcp.call({ ...about, callId: randomUUID(), session: 'toolbox' }, signal);
@@ -359,7 +360,7 @@ async function asked(
   return { success: failure === undefined, message: failure ? String(failure.message) : 'ok', value };
 }
 
-/** A JSON Schema written as a literal (`as const`), as far as types can follow it. */
+/** A JSON Schema as a literal (`as const`). */
 type SchemaLiteral = { readonly [keyword: string]: unknown };
 
 interface Primitives {
@@ -391,8 +392,8 @@ type FromType<Schema, Type> = Type extends keyof Primitives
       : unknown;
 
 /**
- * The TypeScript type of the values that a schema describes. What types cannot follow (`$ref`, `allOf`, conditions) is
- * `unknown`; the host checks every call against the whole schema all the same.
+ * TypeScript type of the values of a schema. `$ref`, `allOf` and conditions become `unknown`; the host checks every call
+ * against the complete schema.
  */
 export type FromSchema<Schema> = Schema extends SchemaLiteral
   ? Schema extends { readonly const: infer Value }

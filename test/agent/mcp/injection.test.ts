@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { InjectionMemory, type InventoryTool, renderInventory } from '../../../src/agent/mcp/injection.ts';
+import { InjectionCache, type InventoryTool, renderInventory } from '../../../src/agent/mcp/injection.ts';
 import type { ServerTools } from '../../../src/agent/mcp/session-tools.ts';
 import { NameClaims } from '../../../src/agent/mcp/tool-names.ts';
 import { sampleRecord } from '../../server/records/server-samples.ts';
@@ -30,7 +30,7 @@ const claims = new NameClaims([]);
 
 describe('what was injected before', () => {
   it('is given again while nothing changed, and nothing is made anew', () => {
-    const memory = new InjectionMemory();
+    const memory = new InjectionCache();
     const lists = [listing('fs', 'read', 'write'), listing('web', 'get')];
     const first = memory.find(sessionWith(), lists, new Set(['own']), claims);
     const again = lists.map((list) => ({ ...list, durationMs: 2 }));
@@ -47,7 +47,7 @@ describe('what was injected before', () => {
     ['the number of servers', sessionWith(), [], nothing],
     ['a tool of the guest', sessionWith(), undefined, new Set(['fs_read'])],
   ])('is made anew when %s changed', (_what, policy, changed, guestTools) => {
-    const memory = new InjectionMemory();
+    const memory = new InjectionCache();
     const lists = [listing('fs', 'read')];
     const { injection } = memory.find(sessionWith(), lists, nothing, claims);
     expect(memory.find(policy, changed ?? lists, guestTools, claims).injection).not.toBe(injection);
@@ -55,14 +55,14 @@ describe('what was injected before', () => {
   });
 
   it('is made anew when other servers could be meant by its names', () => {
-    const memory = new InjectionMemory();
+    const memory = new InjectionCache();
     const lists = [listing('fs', 'read')];
     const { injection } = memory.find(sessionWith(), lists, nothing, claims);
     expect(memory.find(sessionWith(), lists, nothing, new NameClaims([])).injection).not.toBe(injection);
   });
 
   it('takes the tools that the guest has later for others than those it had', () => {
-    const memory = new InjectionMemory();
+    const memory = new InjectionCache();
     const lists = [listing('fs', 'read')];
     const guestTools = new Set(['one']);
     const { injection } = memory.find(sessionWith(), lists, guestTools, claims);
@@ -71,7 +71,7 @@ describe('what was injected before', () => {
   });
 
   it('is kept for a few sessions, not for all that ever were', () => {
-    const memory = new InjectionMemory();
+    const memory = new InjectionCache();
     const lists = [listing('fs', 'read')];
     const find = (name: string) => memory.find(sessionWith(), lists, new Set([name]), claims).injection;
     const first = find('session 0');

@@ -1,8 +1,8 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../base/json.ts';
 import { conceptsOf, wordsOf, wordsOfName, wordsOfQuery } from './words.ts';
 
-/** A tool as it is searched for. */
-export interface SearchedTool {
+/** The searchable fields of a tool. */
+export interface SearchableTool {
   /** As the server calls it. */
   readonly tool: string;
   readonly record: { readonly server_id: string; readonly display_name: string };
@@ -10,14 +10,14 @@ export interface SearchedTool {
   readonly parameters: JsonObject;
 }
 
-/** How soon a word that repeats stops counting. */
+/** BM25 saturation: how fast repetitions of a word stop counting. */
 const SATURATION = 1.6;
 
-/** What a word counts for by where it stands, and how much a long text there is held against it. */
+/** Weight of a word by field, and the length penalty of the field. */
 const fields = {
   name: { weight: 6, lengthPenalty: 0.6 },
   server: { weight: 3, lengthPenalty: 0 },
-  /** The start of a description says what the tool does, the rest how. */
+  /** The start of a description says what the tool does. */
   lead: { weight: 1.5, lengthPenalty: 0.3 },
   description: { weight: 0.5, lengthPenalty: 0.5 },
   parameters: { weight: 0.2, lengthPenalty: 0.8 },
@@ -25,31 +25,31 @@ const fields = {
 type Field = keyof typeof fields;
 const fieldNames = Object.keys(fields) as Field[];
 
-/** A word that fewer tools have is no rarer than this: one that a single tool says by chance must not decide. */
+/** Lower bound for the share of tools with a word, so that a word of a single tool does not dominate. */
 const RARE_SHARE = 0.04;
 const LEAD_CHARS = 160;
-/** A word that means the same counts for less than the word itself. */
+/** Weight of a synonym relative to the word itself. */
 const CONCEPT_WEIGHT = 0.9;
-/** A word may be the start of the one that a tool says: mongo, mongodb. */
+/** Prefix matches: mongo, mongodb. */
 const MIN_PREFIX = 4;
 const PREFIX_WEIGHT = 0.5;
-/** A tool whose whole name was asked for is worth so much more: `delete_issue` for an issue, not `delete_issue_link`. */
+/** Bonus for a tool whose whole name is in the query: `delete_issue` instead of `delete_issue_link`. */
 const NAME_BONUS = 0.25;
-/** How much it costs a tool to have only a part of what was asked for. */
+/** Exponent of the penalty for covering only a part of the query. */
 const COVERAGE_POWER = 0.5;
-/** Of all parameters of a tool: real tools stay below, and one that does not costs no more. */
+/** Indexed text of all parameters of a tool. */
 const MAX_PARAMETER_CHARS = 4_096;
-/** Deeper parameters are not looked at. */
+/** Deeper parameters are not indexed. */
 const MAX_SCHEMA_DEPTH = 4;
 
-/** A word, and the terms any of which will do for it. */
-interface Asked {
+/** A word, and the terms that match it. */
+interface QueryWord {
   readonly terms: readonly string[];
   readonly rarity: number;
 }
 
-/** How much of these is there, the rare ones counting for more. */
-function shareOf(words: readonly Asked[], has: (term: string) => boolean): number {
+/** Share of the words that match, weighted by rarity. */
+function shareOf(words: readonly QueryWord[], has: (term: string) => boolean): number {
   let there = 0;
   let all = 0;
   for (const { terms, rarity } of words) {
@@ -65,12 +65,12 @@ type Texts = Readonly<Record<Field, readonly string[]>>;
  * Ranks tools by BM25 over their names, descriptions and parameters, and by how much of the query and of its own name a
  * tool covers. The same tools give the same ranks.
  */
-export class ToolIndex<Tool extends SearchedTool> {
+export class ToolIndex<Tool extends SearchableTool> {
   readonly #tools: readonly Tool[];
-  /** Term → tools that have it, by their place, and how much of it. */
+  /** Term → index of the tool → weight. */
   readonly #postings = new Map<string, Map<number, number>>();
-  /** By the place of the tool: each word of its name with what it means, and how rare it is. */
-  readonly #names: readonly (readonly Asked[])[];
+  /** By index of the tool: the words of its name with synonyms and rarity. */
+  readonly #names: readonly (readonly QueryWord[])[];
 
   constructor(tools: readonly Tool[]) {
     this.#tools = tools;
@@ -81,7 +81,7 @@ export class ToolIndex<Tool extends SearchedTool> {
     );
   }
 
-  /** The best first; tools that have nothing of the query are left out. Equal ones stay in the order of the tools. */
+  /** Best match first; tools without any match are left out. Ties keep the order of the tools. */
   search(query: string, limit: number): Tool[] {
     const { weights, asked } = this.#queryTerms(query);
     const scores = new Map<number, number>();
@@ -122,9 +122,9 @@ export class ToolIndex<Tool extends SearchedTool> {
     }
   }
 
-  #queryTerms(query: string): { weights: Map<string, number>; asked: Asked[] } {
+  #queryTerms(query: string): { weights: Map<string, number>; asked: QueryWord[] } {
     const weights = new Map<string, number>();
-    const asked = [...new Set(wordsOfQuery(query))].map((word): Asked => {
+    const asked = [...new Set(wordsOfQuery(query))].map((word): QueryWord => {
       const longer = this.#longerThan(word);
       const concepts = conceptsOf(word).map(conceptTerm);
       weights.set(word, 1);
@@ -141,10 +141,10 @@ export class ToolIndex<Tool extends SearchedTool> {
   }
 }
 
-/** A concept is a term of its own, told apart from the word that names it. */
+/** The term of a concept, distinct from the word that names it. */
 const conceptTerm = (concept: string) => `=${concept}`;
 
-function termsOf({ tool, record, description, parameters }: SearchedTool): Texts {
+function termsOf({ tool, record, description, parameters }: SearchableTool): Texts {
   const { server_id: id, display_name: shown } = record;
   return {
     name: withConcepts(wordsOfName(tool)),
@@ -155,7 +155,7 @@ function termsOf({ tool, record, description, parameters }: SearchedTool): Texts
   };
 }
 
-/** Words, and what they mean. */
+/** Words and their concepts. */
 function terms(text: string): string[] {
   return withConcepts(wordsOf(text));
 }
@@ -164,7 +164,7 @@ function withConcepts(words: readonly string[]): string[] {
   return words.flatMap((word) => [word, ...conceptsOf(word).map(conceptTerm)]);
 }
 
-/** Names and descriptions of what a schema takes. */
+/** Names and descriptions of a schema's parameters. */
 function* parameterTexts(schema: JsonValue | undefined, depth: number): Generator<string> {
   if (!isJsonObject(schema) || depth > MAX_SCHEMA_DEPTH) return;
   if (depth > 0 && typeof schema.description === 'string') yield schema.description;

@@ -1,5 +1,5 @@
 import { canonicalJson, isJsonObject, type JsonObject, parseJson } from '../../../base/json.ts';
-import { type SearchedTool, ToolIndex } from './tool-index.ts';
+import { type SearchableTool, ToolIndex } from './tool-index.ts';
 
 /** What the model gets in the place of all definitions. No tool of a server can have these names encoded. */
 export const SEARCH_TOOL = 'mcp__search_tools';
@@ -11,7 +11,7 @@ const MAX_RESULTS = 10;
 const MAX_NAMED_SERVERS = 20;
 
 /** A tool with the name that the model calls it by. */
-export interface NamedSearchedTool extends SearchedTool {
+export interface NamedSearchableTool extends SearchableTool {
   readonly name: string;
 }
 
@@ -24,10 +24,10 @@ export interface ThroughCall {
 /** The tools of one send behind a search: those that policy lets the session call, and no others. */
 export class ToolSearch {
   readonly definitions: readonly JsonObject[];
-  readonly #tools: readonly NamedSearchedTool[];
-  #index: ToolIndex<NamedSearchedTool> | null = null;
+  readonly #tools: readonly NamedSearchableTool[];
+  #index: ToolIndex<NamedSearchableTool> | null = null;
 
-  constructor(tools: readonly NamedSearchedTool[]) {
+  constructor(tools: readonly NamedSearchableTool[]) {
     this.#tools = tools;
     this.definitions = Object.freeze([searchDefinition(tools), callDefinition]);
   }
@@ -54,11 +54,11 @@ export function throughCall(argumentsJson: string): ThroughCall | null {
   return { name, arguments: typeof given === 'string' ? given : JSON.stringify(given) };
 }
 
-function shownTool({ name, record, description, parameters }: NamedSearchedTool): JsonObject {
+function shownTool({ name, record, description, parameters }: NamedSearchableTool): JsonObject {
   return { name, server: record.server_id, description, parameters };
 }
 
-function searchDefinition(tools: readonly NamedSearchedTool[]): JsonObject {
+function searchDefinition(tools: readonly NamedSearchableTool[]): JsonObject {
   const servers = [...new Set(tools.map(({ record }) => record.server_id))];
   const named = servers.slice(0, MAX_NAMED_SERVERS).join(', ');
   const more = servers.length > MAX_NAMED_SERVERS ? ` and ${servers.length - MAX_NAMED_SERVERS} more` : '';

@@ -116,7 +116,7 @@ function partsOf(name: string): string {
   return name.replaceAll(/([a-z\d])([A-Z])/g, '$1 $2').replaceAll(/([A-Z]+)([A-Z][a-z])/g, '$1 $2');
 }
 
-/** What somebody looks for, in words. */
+/** Words of a query. */
 export function wordsOfQuery(query: string): string[] {
   const said = query
     .slice(0, MAX_TEXT)

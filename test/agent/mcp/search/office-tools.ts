@@ -1,4 +1,4 @@
-import type { NamedSearchedTool } from '../../../../src/agent/mcp/search/tool-search.ts';
+import type { NamedSearchableTool } from '../../../../src/agent/mcp/search/tool-search.ts';
 
 /** What the tools of an imagined office work on, by server. */
 const things = {
@@ -31,7 +31,7 @@ const parameters = (thing: string) => ({
 });
 
 /** Enough tools for a search to pay: every action on every thing. */
-export const officeTools: readonly NamedSearchedTool[] = Object.entries(things).flatMap(([server, own]) =>
+export const officeTools: readonly NamedSearchableTool[] = Object.entries(things).flatMap(([server, own]) =>
   own.flatMap((thing) =>
     Object.entries(actions).map(([action, words]) => {
       const tool = `${action}_${thing.replace(' ', '_')}`;

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
 import { expect, it } from 'vitest';
 import { ToolIndex } from '../../../../src/agent/mcp/search/tool-index.ts';
-import { type NamedSearchedTool, ToolSearch } from '../../../../src/agent/mcp/search/tool-search.ts';
+import { type NamedSearchableTool, ToolSearch } from '../../../../src/agent/mcp/search/tool-search.ts';
 import type { JsonObject } from '../../../../src/base/json.ts';
 import { fixture } from '../../../library/fixtures.ts';
 import { npmServer, openPool, stdioRecord, tempDir } from '../client/pool-samples.ts';
@@ -25,15 +25,15 @@ const questions: readonly Question[] = [
   ...officeQuestions,
 ];
 
-let listed: Promise<readonly NamedSearchedTool[]> | null = null;
+let listed: Promise<readonly NamedSearchableTool[]> | null = null;
 
 /** Tools of real servers among those of an office; asked for once. */
-function realTools(): Promise<readonly NamedSearchedTool[]> {
+function realTools(): Promise<readonly NamedSearchableTool[]> {
   listed ??= listAll();
   return listed;
 }
 
-async function listAll(): Promise<readonly NamedSearchedTool[]> {
+async function listAll(): Promise<readonly NamedSearchableTool[]> {
   const { pool } = openPool();
   const lists = await Promise.all(
     Object.entries(servers).map(([id, args]) => {
