@@ -29,7 +29,7 @@ describe('spear journal show', () => {
     expect(stdout).toContain('ended: exit 0');
     expect(stdout).toMatch(/^ +\d+\.\d{3} s .* model +\S+ \S+, turn 1 · 120 tokens in, 30 out$/m);
     expect(stdout).toMatch(/ tool +tiny pid · mcp_approval_denied$/m);
-    expect(stdout).toMatch(/ approval +tiny pid: deny by somebody · .*not today$/m);
+    expect(stdout).toMatch(/ approval +tiny pid: deny by alice · .*not today$/m);
     expect(stdout).toMatch(/arguments: \{"api_key":"\[redacted\]","message":"hi"\}$/m);
     expect(stdout).toContain('It said <b>hi</b>.');
     expect(printed).toContain('It said <b>hi</b>.');

@@ -36,7 +36,7 @@ describe('the memory of a guest', () => {
     expect(memory.holds(0, PAGE)).toBe(true);
   });
 
-  it('is seen anew through every view after it has grown', () => {
+  it('is visible through every view after it has grown', () => {
     const { memory, wasm } = attached();
     memory.writeText('grüße', 8, 7);
     const stale = memory.bytes;

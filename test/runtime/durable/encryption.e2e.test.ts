@@ -119,7 +119,7 @@ describe('an encrypted journal', () => {
     expect(bad.stdout).toContain('line 2: the block was changed or damaged: its hash does not match');
   });
 
-  it('that was chained anew without the key is found with it', () => {
+  it('whose chain was recomputed without the key is rejected with the key', () => {
     const [first = '', second = '', third = '', ...rest] = lines();
     const moved = chained('moved.journal', [first, third, second, ...rest]);
     expect(() => readJournal(moved, key)).toThrow('line 2: the block was changed or damaged: decryption failed');
@@ -131,7 +131,7 @@ describe('an encrypted journal', () => {
     expect(() => readJournal(cipher, key)).toThrow('unknown encryption [2,"rot13"]');
   });
 
-  it('that was cut off loses the block that is not whole, and goes on encrypted', () => {
+  it('that was cut off loses its incomplete block and continues encrypted', () => {
     const bytes = readFileSync(file);
     const at = bytes.indexOf('\n', bytes.length / 2) + 1;
     const cut = join(folder, 'cut.journal');

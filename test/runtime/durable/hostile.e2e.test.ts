@@ -14,7 +14,7 @@ const spear = (...args: string[]) =>
   spawnSync(projectNode, [builtCommand('spear'), ...args], { encoding: 'utf8', cwd: root, timeout: 30_000 });
 
 describe('the writer of a journal', () => {
-  it('is alone: nobody resumes a run that lives, under no name of its journal [journal.one-writer]', async () => {
+  it('is exclusive: a running run cannot be resumed, under any name of its journal [journal.one-writer]', async () => {
     const file = path('alone.journal');
     symlinkSync(file, path('link.journal'));
     const first = new Cli([fixture('c/test/echo-stdin.wasm'), '--journal', file]).listen();
@@ -28,7 +28,7 @@ describe('the writer of a journal', () => {
         stderr: `spear-run: ${name}: another process is writing this journal\n`,
       });
     }
-    // Stopped, it still holds it; it goes on as if nothing had been.
+    // A stopped process still holds the lock; it continues afterwards.
     first.child.kill('SIGSTOP');
     expect((await spearRun(['--resume', file])).stderr).toContain('another process is writing this journal');
     first.child.kill('SIGCONT');
@@ -38,7 +38,7 @@ describe('the writer of a journal', () => {
     expect(spear('replay', file)).toMatchObject({ status: 0, stdout: 'one\ntwo\n' });
   });
 
-  it('that was killed leaves a lock that holds nobody up [journal.one-writer]', async () => {
+  it('that was killed leaves a lock file that blocks no later writer [journal.one-writer]', async () => {
     const file = path('killed.journal');
     const first = new Cli([fixture('c/test/echo-stdin.wasm'), '--journal', file]).listen();
     first.child.stdin.write('one\n');
@@ -51,7 +51,7 @@ describe('the writer of a journal', () => {
       cli.child.stdin.write('two\n');
       return cli;
     });
-    // Of two at the same time one goes on, and the other is told.
+    // Of two concurrent resumes one continues, and the other is refused.
     const loser = await Promise.race(both.map((cli) => cli.finished().then(() => cli)));
     const winner = both.find((cli) => cli !== loser);
     expect((await loser.finished()).stderr).toContain('another process is writing this journal');
@@ -79,7 +79,7 @@ describe('a journal', () => {
     expect(existsSync(path('nowhere'))).toBe(false);
   });
 
-  it('that has no more room on its disk ends the run, stays whole, and goes on when there is room', async () => {
+  it('on a full disk ends the run, stays intact, and continues when there is space', async () => {
     const file = path('full.journal');
     const input = 'x'.repeat(300_000);
     const bounded = ['--fsize=100000', projectNode, builtCommand('spear-run')];
@@ -139,11 +139,11 @@ describe('a journal', () => {
   });
 });
 
-it('a run whose server’s record is gone goes on: what was done stays, what is left is told to the model', async () => {
-  const trail = path('trail');
+it('a run whose server was removed resumes: results stay recorded, and the model receives errors for the other calls', async () => {
+  const calls = path('calls');
   const records = path('mcp.d');
   mkdirSync(records);
-  const stdio = { command: process.execPath, args: [fixture('mcp-servers/counting.mjs')], env: { TRAIL: trail } };
+  const stdio = { command: process.execPath, args: [fixture('mcp-servers/counting.mjs')], env: { TRAIL: calls } };
   const record = { server_id: 'count', transport: 'stdio', stdio, allowed_tools: ['*'] };
   writeFileSync(join(records, 'count.json'), JSON.stringify(record));
   const config = { 'mcp.enabled': 'true', 'mcp.default_server_ids': '["count"]' };
@@ -162,12 +162,12 @@ it('a run whose server’s record is gone goes on: what was done stays, what is 
   const file = path('gone.journal');
   const whole = await spearRun([fixture('c/files.wasm'), ...args, '--approve', 'deny', '--journal', file]);
   expect(whole).toMatchObject({ code: 0 });
-  expect(readFileSync(trail, 'utf8')).toBe('a\nb\n');
+  expect(readFileSync(calls, 'utf8')).toBe('a\nb\n');
   const text = readFileSync(file, 'utf8');
   writeFileSync(file, text.slice(0, text.indexOf('{"t":"tool.started"', text.indexOf('"t":"tool.finished"'))));
   rmSync(join(records, 'count.json'));
-  rmSync(trail);
+  rmSync(calls);
   const { code, stdout } = await spearRun(['--resume', file]);
   expect({ code, stdout }).toEqual({ code: 0, stdout: 'done\n' }); // the question was printed before
-  expect(existsSync(trail)).toBe(false);
+  expect(existsSync(calls)).toBe(false);
 });

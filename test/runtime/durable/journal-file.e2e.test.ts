@@ -72,7 +72,7 @@ describe('the file of a journal', () => {
     expect(command('spear', 'journal', 'verify', path).stdout).toContain('incomplete write of a crashed process');
   });
 
-  it('whose writer was killed has lines without a hash: they count, and are sealed when it goes on [journal.format]', () => {
+  it('whose writer was killed has lines without a hash: they count, and are sealed when the run resumes [journal.format]', () => {
     const lines = readFileSync(file, 'utf8').split('\n');
     const answered = lines.findIndex((line) => line.startsWith('{"t":"model.answered"'));
     const unsealed = lines.slice(1, answered).map((line) => line.replace(/,"#":"[0-9a-f]{64}"/, ''));

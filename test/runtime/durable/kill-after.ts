@@ -1,5 +1,5 @@
 // Loaded before spear-run: ends its process by SIGKILL after write number KILL_AFTER to the journal KILL_JOURNAL, or in
-// the middle of it where KILL_HALF is set. What is written at once is whole or torn: between its records nobody can be killed.
+// the middle of it where KILL_HALF is set. A single write is complete or torn: a process cannot be killed between its records.
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 

@@ -60,7 +60,7 @@ async function run(args: readonly string[], options: CliOptions = {}) {
   return cli.finished();
 }
 
-/** A folder with the server's record, its trail, the task and the script. */
+/** A folder with the server's record, its list of calls, the task and the script. */
 class Place {
   readonly folder: string;
   readonly journal: string;
@@ -73,7 +73,7 @@ class Place {
     this.#guest = fixture(guest);
     mkdirSync(join(this.folder, 'mcp.d'), { recursive: true });
     const write = (file: string, value: object) => writeFileSync(join(this.folder, file), JSON.stringify(value));
-    const env = { TRAIL: join(this.folder, 'trail') };
+    const env = { TRAIL: join(this.folder, 'calls') };
     const stdio = { command: projectNode, args: [fixture('mcp-servers/counting.mjs')], env };
     write('mcp.d/count.json', { server_id: 'count', transport: 'stdio', stdio, allowed_tools: ['*'] });
     const naming = { 'mcp.tool_naming': 'readable' };
@@ -98,8 +98,8 @@ class Place {
     return run(['--resume', this.journal]);
   }
 
-  trail(): string[] {
-    const file = join(this.folder, 'trail');
+  calls(): string[] {
+    const file = join(this.folder, 'calls');
     return existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : [];
   }
 
@@ -110,7 +110,7 @@ class Place {
 
 describe('a run that is killed by SIGKILL after a block of its journal, or in the middle of one', () => {
   it.each(scenarios)(
-    '$guest goes on: the same answer, nothing done or printed twice [journal.resume]',
+    '$guest resumes: the same answer, and no call or output twice [journal.resume]',
     async (scenario) => {
       const name = scenario.guest.replaceAll('/', '-');
       const whole = await new Place(`${name}-whole`, scenario).record();
@@ -126,7 +126,7 @@ describe('a run that is killed by SIGKILL after a block of its journal, or in th
           const place = new Place(`${name}-${after}`, scenario);
           const killed = await place.record({ after, half: after % 2 === 0 });
           if (killed.signal === null) finished = true;
-          else if (await goesOn(place, killed.stdout, whole.stdout, scenario)) resumed += 1;
+          else if (await resumes(place, killed.stdout, whole.stdout, scenario)) resumed += 1;
         }
       };
       await Promise.all(Array.from({ length: LANES }, lane));
@@ -137,7 +137,7 @@ describe('a run that is killed by SIGKILL after a block of its journal, or in th
 });
 
 /** Whether there was anything to resume: of a run whose first block was torn nothing had begun. */
-async function goesOn(place: Place, before: string, whole: string, { labels }: Scenario): Promise<boolean> {
+async function resumes(place: Place, before: string, whole: string, { labels }: Scenario): Promise<boolean> {
   if (!readFileSync(place.journal, 'utf8').includes('"#"')) {
     const refused = await place.resume();
     expect(refused).toMatchObject({ code: 125, stdout: '' });
@@ -145,13 +145,13 @@ async function goesOn(place: Place, before: string, whole: string, { labels }: S
     return false;
   }
   const { outputBytes } = new RecordedRun(readJournal(place.journal));
-  const done = place.trail();
+  const done = place.calls();
   const resumed = await place.resume();
   expect({ code: resumed.code, stdout: resumed.stdout }).toEqual({ code: 0, stdout: whole.slice(outputBytes.stdout) });
   // What was written down and not printed when it was killed is lost, never doubled.
   expect(whole.startsWith(before)).toBe(true);
   expect(before.length).toBeLessThanOrEqual(outputBytes.stdout);
-  const both = place.trail();
+  const both = place.calls();
   expect(both.slice(0, done.length)).toEqual(done);
   expect(new Set(both).size).toBe(both.length);
   const missing = labels.filter((label) => !both.includes(label));

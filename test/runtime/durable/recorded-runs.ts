@@ -17,7 +17,7 @@ export const newFile = (name = 'run.journal') => join(scratch, `${++files}-${nam
 export const SECRET = 'sk-live-0123456789abcdef';
 const call = (id: string, tool: string, args: object) => ({ id, name: `tiny_${tool}`, arguments: { ...args } });
 
-/** A model that calls tools of a server: one is allowed by somebody, one is not, and one does not exist. */
+/** A model that calls tools of a server: one is allowed by a user, one is denied, and one does not exist. */
 export const toolTurns = [
   {
     when: { role: 'user' },
@@ -48,7 +48,7 @@ export async function recordTools(file: string, turns: readonly object[] = toolT
     mcp,
     backend: await scriptedBackend({ turns } as never),
     approve: ({ tool }) => (tool === 'echo' ? 'allow_once' : { decision: 'deny', reason: 'not today' }),
-    decidedBy: 'somebody',
+    decidedBy: 'alice',
     output: (_, bytes) => void printed.push(bytes),
     journal: { file },
   });

@@ -13,7 +13,7 @@ const folder = mkdtempSync(join(tmpdir(), 'spear-resume-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const fixture = (path: string) => fileURLToPath(new URL(`../../../fixtures/${path}`, import.meta.url));
-const trail = join(folder, 'trail');
+const calls = join(folder, 'calls');
 const mcpDir = join(folder, 'mcp.d');
 const whole = join(folder, 'whole.journal');
 const labels = ['a', 'b', 'c'];
@@ -35,7 +35,7 @@ function writeRecord(more: object = {}): void {
   const record = {
     server_id: 'count',
     transport: 'stdio',
-    stdio: { command: process.execPath, args: [fixture('mcp-servers/counting.mjs')], env: { TRAIL: trail } },
+    stdio: { command: process.execPath, args: [fixture('mcp-servers/counting.mjs')], env: { TRAIL: calls } },
     allowed_tools: ['*'],
     ...more,
   };
@@ -43,13 +43,13 @@ function writeRecord(more: object = {}): void {
 }
 
 const spearRun = (...args: string[]) => {
-  rmSync(trail, { force: true });
+  rmSync(calls, { force: true });
   const { status, stdout, stderr } = spawnSync(process.execPath, [builtCommand('spear-run'), ...args], {
     encoding: 'utf8',
     input: '',
     cwd: folder,
   });
-  return { status, stdout, stderr, done: existsSync(trail) ? readFileSync(trail, 'utf8').trim().split('\n') : [] };
+  return { status, stdout, stderr, done: existsSync(calls) ? readFileSync(calls, 'utf8').trim().split('\n') : [] };
 };
 
 const command = ['--task-config', 'task.json', '--mcp-dir', 'mcp.d', '--script', 'script.json', '--approve', 'deny'];
@@ -96,7 +96,7 @@ beforeAll(() => {
 
 describe('a run that was killed', () => {
   it(
-    'after any record of its journal goes on: nothing is done or printed twice [journal.resume]',
+    'after any record of its journal resumes: no call and no output is repeated [journal.resume]',
     () => {
       const bytes = readFileSync(whole);
       expect(output).toContain('all done');
@@ -118,7 +118,7 @@ describe('a run that was killed', () => {
     RESUMES_MS,
   );
 
-  it('repeats a call of which nobody knows whether it was done where its record says so [journal.unknown]', () => {
+  it('repeats a call with unknown outcome if the server lists it as repeatable [journal.unknown]', () => {
     const bytes = readFileSync(whole);
     const end = recordEnds(whole).find((at) => bytes.subarray(0, at).includes('"t":"tool.started"')) ?? 0;
     const file = join(folder, 'repeatable.journal');
@@ -129,8 +129,8 @@ describe('a run that was killed', () => {
     expect(readFileSync(file, 'utf8')).toContain('"attempt":2');
   });
 
-  it('in truth, by SIGKILL, goes on as well', async () => {
-    rmSync(trail, { force: true });
+  it('by a real SIGKILL resumes as well', async () => {
+    rmSync(calls, { force: true });
     const file = join(folder, 'sigkill.journal');
     const child = spawn(process.execPath, [builtCommand('spear-run'), ...recordArgs(file)], { cwd: folder });
     let printed = '';
@@ -139,11 +139,11 @@ describe('a run that was killed', () => {
     });
     const closed = new Promise((resolve) => child.once('close', resolve));
     const timer = setInterval(() => {
-      if (existsSync(trail)) child.kill('SIGKILL');
+      if (existsSync(calls)) child.kill('SIGKILL');
     }, 1);
     await closed;
     clearInterval(timer);
-    const before = readFileSync(trail, 'utf8').trim().split('\n');
+    const before = readFileSync(calls, 'utf8').trim().split('\n');
     const run = spearRun('--resume', file);
     expect(run.status).toBe(0);
     expect(printed + run.stdout).toBe(output);

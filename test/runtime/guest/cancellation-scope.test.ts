@@ -11,14 +11,14 @@ function openScope() {
   return { scope, said };
 }
 
-it('a wait that is over gives the guest its thread back', async () => {
+it('the end of a wait resumes the guest', async () => {
   const { scope, said } = openScope();
   expect(await scope.guard(Promise.resolve(5))).toBe(5);
   await expect(scope.guard(Promise.reject(new Error('no')))).rejects.toThrow('no');
   expect(said).toEqual(['waits', 'resumes', 'waits', 'resumes']);
 });
 
-it('waits end with the guest, the innermost first, and what comes afterwards is nobody’s', async () => {
+it('waits are rejected when the guest ends, the innermost first, and later results are dropped', async () => {
   const { scope, said } = openScope();
   const { promise, resolve } = Promise.withResolvers<void>();
   const ends: string[] = [];

@@ -7,7 +7,7 @@ function post(replayLog: ReplayLogWindow, chars: number): void {
   replayLog.add(chars);
 }
 
-it('a replayLog that the host does not take makes its guest wait at its turn, until enough of it was taken', async () => {
+it('unacknowledged journal events make the guest wait at a yield point until enough are acknowledged', async () => {
   const replayLog = new ReplayLogWindow();
   post(replayLog, POST_WINDOW);
   expect(replayLog.room()).toBeNull();
@@ -21,13 +21,13 @@ it('a replayLog that the host does not take makes its guest wait at its turn, un
   expect(replayLog.room()).toBeNull();
 });
 
-it('a guest that cannot be made to wait traps before its replayLog fills the memory of the host', () => {
+it('a guest that cannot be suspended traps before its journal events fill the memory of the host', () => {
   const replayLog = new ReplayLogWindow();
   post(replayLog, POST_WINDOW + MAX_BUFFERED_POSTS);
   expect(() => post(replayLog, 1)).toThrow('faster than its journal is written');
 });
 
-it('nothing waits for a replayLog that is closed', async () => {
+it('closing the window releases the waiting guest', async () => {
   const replayLog = new ReplayLogWindow();
   post(replayLog, POST_WINDOW + 1);
   const waits = replayLog.room();

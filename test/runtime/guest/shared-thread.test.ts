@@ -54,7 +54,7 @@ it('a guest does not begin amid the messages of its thread: what came with its s
   tell(GUEST, CTL, 'stream_event', 1, 1);
   await until(() => said.filter((word) => word === 'stream_open').length === 1, 'the guest to wait');
   tell(GUEST, CTL, 'stream_event', 1, 1);
-  await until(() => said.includes('output'), 'the guest to hear of its client');
+  await until(() => said.includes('output'), 'the guest to receive the event of its client');
   expect(places().filter((place) => place.includes(' r'))).toEqual([`0.1 r${CTL}`, `6.3 r${CTL}`]);
 });
 

@@ -8,7 +8,7 @@ import { GuestThreads, type GuestThreadsOptions, type RunOptions, runGuest } fro
 import { until } from '../../support/until.ts';
 
 const fixture = (name: string) => new URL(`../../../fixtures/${name}`, import.meta.url).pathname;
-/** Nobody is ended for being slow on a busy machine. */
+/** Long enough that no guest is ended for being slow on a busy machine. */
 const PATIENT = { turn_ms: 30_000 };
 
 const module = (run: string, more = '') =>
@@ -25,7 +25,7 @@ const module = (run: string, more = '') =>
 const spinning = () => module('(loop $l (br $l)) (i32.const 0)');
 const waiting = () => module('(call $sleep (i32.const 1000000)) (i32.const 0)');
 const answering = (code: number) => module(`(i32.const ${code})`);
-/** A line of instructions without any loop, each of which takes milliseconds: nobody can interrupt it. */
+/** A line of instructions without any loop, each of which takes milliseconds and cannot be interrupted. */
 const holding = () =>
   module(
     `(drop (memory.grow (i32.const 1000)))
@@ -176,7 +176,7 @@ describe('guests that share a thread', () => {
 });
 
 describe('a guest that holds its thread', () => {
-  it('loses it, the others are told that it was not their fault, and its module gets threads of its own [threads.quarantine]', async () => {
+  it('terminates it, its co-tenants are lost without blame, and its module gets dedicated threads [threads.quarantine]', async () => {
     const { run, placed } = open();
     const neighbour = run(waiting());
     await until(() => placed() === 1, 'the neighbour to be placed');

@@ -28,7 +28,7 @@ it('fifty hostile guests on a thread change nothing of what an honest one gets, 
       threads,
       output: () => {},
       stdin: () => (guest.stdin === 'endless' ? Readable.from(endless()) : null),
-      // Held by nobody for long, on a machine that is busy too.
+      // No guest blocks it for long, also on a busy machine.
       limits: { timeout_ms: DEADLINE_MS, turn_ms: 20_000, memory_bytes: 64 * MIB },
     });
     await backend.close();

@@ -8,7 +8,7 @@ const computedBy = (worker: Worker) => async () => {
   return (user + system) / 1_000;
 };
 
-it('stands still while somebody is asked, but for what the guest computes meanwhile [approval.clocks]', async () => {
+it('is paused while an approval is pending, except for what the guest computes meanwhile [approval.clocks]', async () => {
   const idle = new Worker('setInterval(() => {}, 1_000)', { eval: true });
   const busy = new Worker('for (;;);', { eval: true });
   await Promise.all([once(idle, 'online'), once(busy, 'online')]);

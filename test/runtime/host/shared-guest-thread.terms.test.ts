@@ -22,8 +22,8 @@ function telling() {
   return { told, said };
 }
 
-describe('what a thread is told of many guests', () => {
-  it('it is told once', () => {
+describe('terms that many guests of a thread share', () => {
+  it('are posted once', () => {
     const { told, said } = telling();
     expect(told.key(terms)).toBe(told.key({ ...terms, args: ['guest'] }));
     expect(said).toEqual([['told', 1]]);
@@ -41,7 +41,7 @@ describe('what a thread is told of many guests', () => {
     expect(told.key({ ...terms, ...change })).not.toBe(told.key(terms));
   });
 
-  it('keeps a bounded number of them, and is told to forget the oldest', () => {
+  it('are bounded in number: the oldest are dropped from the thread', () => {
     const { told, said } = telling();
     for (let n = 0; n < 200; n++) told.key({ ...terms, args: [`task ${n}`] });
     const count = (word: string) => said.filter(([each]) => each === word).length;

@@ -59,7 +59,7 @@ describe('the timeline of a run', () => {
       ]),
     );
     expect(ofKind(entries, 'approval')).toMatchObject([
-      { tool: 'echo', decision: 'allow_once', decided_by: 'somebody', status: 'ok', send: 1 },
+      { tool: 'echo', decision: 'allow_once', decided_by: 'alice', status: 'ok', send: 1 },
       { tool: 'pid', decision: 'deny', reason: 'not today', status: 'denied' },
     ]);
     expect(ended).toEqual({ reason: 'exit', exit_code: 0, message: null });

@@ -66,7 +66,7 @@ describe('the replayLog', () => {
     expect(hashes[0]).not.toBe(hashes[2]);
   });
 
-  it('lets a timer of before fire when it was to, and tells of timers that last long until they are over', async () => {
+  it('fires a timer of an earlier attempt at its deadline, and reports long timers until they end', async () => {
     const told: unknown[] = [];
     const sleeps = [[1, Date.now() - 1]] as const;
     const replayLog = new ReplayLog({
@@ -77,7 +77,7 @@ describe('the replayLog', () => {
       reportTimersMs: 1_000,
     });
     replayLog.attach({ deliver: () => {}, releaseHeld: () => {}, post: (request) => told.push(request) });
-    // An hour anew would be longer than any test.
+    // Another hour would be longer than any test.
     await new Promise<void>((resolve) => replayLog.after(3_600_000, resolve));
     replayLog.after(10, () => {})();
     const stop = replayLog.after(5_000, () => {});
@@ -89,7 +89,7 @@ describe('the replayLog', () => {
     ]);
   });
 
-  it('goes on live also where the last thing that is recorded comes while the guest waits', async () => {
+  it('continues live also if the last recorded event arrives while the guest waits', async () => {
     const first = newTape();
     first.attach({ deliver: () => {}, releaseHeld: () => {}, post: () => {} });
     await new Promise<void>((resolve) => first.after(1, resolve));

@@ -390,7 +390,7 @@ describe('a replay log that ends', () => {
     expect([delivered, posted]).toEqual([[reply(1)], [['replay', 'exhausted', '']]]);
   });
 
-  it('is told once, whatever the thread still does', () => {
+  it('is reported once, whatever the thread does afterwards', () => {
     const opened = open({ events: recorded(clock).events, continuesLive: false });
     opened.replayLog.beginCall(CLOCK);
     opened.replayLog.wallMs();
@@ -459,7 +459,7 @@ describe('a resumed run', () => {
 });
 
 describe('while a run is recorded', () => {
-  it('the host is told of long timers until they are over', async () => {
+  it('long timers are reported to the host until they end', async () => {
     const { replayLog, posted } = open({ reportTimersMs: 1_000 });
     const stop = replayLog.after(5_000, () => {});
     expect(replayLog.allTimersReported).toBe(true);

@@ -14,7 +14,7 @@ import { FLAT_PAGES, HEAP } from './random-flat-calls.ts';
 const GENEROUS_MS = 120_000;
 const imports = [...new Set(witFunctions.map((fn) => interfaceName(fn.interface)))];
 
-/** An allocator that answers what it is told to, and remembers the last thing that it gave out. */
+/** An allocator with a configured answer; remembers its last allocation. */
 const ALLOCATOR = `
   (global (export "answer") (mut i32) (i32.const ${HEAP}))
   (global (export "taken-at") (mut i32) (i32.const 0))

@@ -97,7 +97,7 @@ describe('a component that is not run', () => {
     expect(await runFixture(guest, { signal: AbortSignal.abort() })).toMatchObject({ reason: 'interrupted' });
   });
 
-  it('because it has objects of the engine that nobody can bound', slow, async () => {
+  it('because it contains engine objects that cannot be bounded', slow, async () => {
     const arrays = `(type $bytes (array (mut i8))) (func $make (result (ref $bytes)) (array.new_default $bytes (i32.const 9)))`;
     const run = await runFixture(await running('(drop (call $make))', { body: arrays }));
     expect(run).toMatchObject({ reason: 'module', exitCode: null });
@@ -123,7 +123,7 @@ describe('what is reported of a component', () => {
 
 describe('the tools of a component', () => {
   it(
-    'cannot be called by the host: without HAND_BACK the model is told, and so is the person [component.tools]',
+    'cannot be called by the host: without HAND_BACK the model gets an error, and the user a notice [component.tools]',
     slow,
     async () => {
       const backend = await scripted([

@@ -76,7 +76,7 @@ describe('the start section', () => {
     expect(run.message).toContain('--exportStart _initialize');
   });
 
-  it('cannot reach the memory yet: EFAULT, and the guest goes on [entry.start-section]', async () => {
+  it('cannot reach the memory yet: EFAULT, and the guest continues [entry.start-section]', async () => {
     const logged = (_: number, log: number) => [...i32Const(2), ...i32Const(0), ...i32Const(4), ...call(log), ...drop];
     expect(await runFixture(starting(logged))).toMatchObject({ reason: 'exit', exitCode: 0, stdout: '' });
   });
@@ -86,7 +86,7 @@ describe('the start section', () => {
   });
 });
 
-describe('imports that nobody stands behind', () => {
+describe('imports without a host function', () => {
   it('answer ENOSYS when they are allowed, in either type [imports.unknown]', async () => {
     const i32 = running(call(0), (module) => module.importFunction('spear', 'new_call', [], ['i32']));
     expect(await runFixture(i32, { allowUnknownImports: true })).toMatchObject({ reason: 'exit', exitCode: -38 });

@@ -16,7 +16,7 @@ const calling = (args: string): readonly ScriptTurn[] => [
 interface Ran {
   /** Where the arena was. */
   readonly arena: number;
-  /** What the model was told. */
+  /** Content that the model received. */
   readonly content: unknown;
   readonly calls: readonly ToolCall[];
 }
@@ -131,7 +131,7 @@ describe('the arena of a callback', () => {
     expect(guest.backend.requests[1]?.messages.at(-1)?.content).toBe(failed(-14));
   });
 
-  it('that was never set is a failed call, and the person who runs the guest is told [arena.capacity]', async () => {
+  it('that was never set fails the call, with a notice to the user [arena.capacity]', async () => {
     const guest = await openGuest({ turns: calling('{}') });
     const fd = await newSession(guest);
     await writeTool(

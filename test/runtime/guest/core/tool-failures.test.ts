@@ -14,7 +14,7 @@ const turns: readonly ScriptTurn[] = [
   { reply: { content: 'done' } },
 ];
 
-/** What the model is told of a tool in this slot; the loop must go on to its answer. */
+/** What the model receives for a tool in this slot; the loop must continue to its answer. */
 async function outcome(guest: TestGuest, index: number): Promise<unknown> {
   const fd = await newSession(guest);
   await setArena(guest, fd, 1024);
@@ -51,7 +51,7 @@ describe('a tool that fails does not end the loop', () => {
     ['the largest slot', 2_147_483_647, noFunction(2_147_483_647)],
     ['no slot', -1, noCallback],
     ['the smallest number', -2_147_483_648, noCallback],
-  ])('when its index is %s, and the model is told so [tool.failure]', async (_which, index, told) => {
+  ])('when its index is %s, and the model gets that error [tool.failure]', async (_which, index, told) => {
     expect(await outcome(await openGuest({ turns }), index)).toBe(told);
   });
 

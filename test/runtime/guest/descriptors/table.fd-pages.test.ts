@@ -30,7 +30,7 @@ it('holds what a map would hold, whatever is set, deleted and asked for', () => 
   );
 });
 
-it('finds nothing under numbers that nobody was given', () => {
+it('finds no entry under numbers that were never assigned', () => {
   const pages = new FdPages<string>();
   pages.set(1000, 'first');
   for (const number of [-1, 0, 999, 1001, 2 ** 31 - 1, -(2 ** 31)]) expect(pages.get(number)).toBeUndefined();

@@ -11,7 +11,7 @@ const turn = () => vi.advanceTimersByTimeAsync(0);
 
 const reply = (call: number, body: string): HostMessage => [0, call, 'done', null, body, '{}'];
 
-/** A link on a port that is two lists: what was posted, and what has arrived and nobody has taken. */
+/** A link on a port made of two lists: posted messages, and arrived messages that were not taken. */
 function open(events: readonly ReplayEvent[] = [], continuesLive = true) {
   const posted: unknown[] = [];
   const arrived: HostMessage[] = [];

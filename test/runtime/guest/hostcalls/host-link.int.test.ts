@@ -90,7 +90,7 @@ it('what came while a replayLog played is taken before what comes in the moment 
 });
 
 describe('a session that is closed', () => {
-  it('is told to the host with the next message where nothing of it is under way, and takes no room meanwhile', async () => {
+  it('is sent to the host with the next message if it has no call in flight, and does not count meanwhile', async () => {
     const guest = await openGuest({ limits: { max_sessions: 1 } });
     const posted = vi.spyOn(MessagePort.prototype, 'postMessage');
     onTestFinished(() => posted.mockRestore());
@@ -102,7 +102,7 @@ describe('a session that is closed', () => {
       expect(posted).toHaveBeenCalledTimes(2 * (before + 1));
       expect([guest.state.chatBytes, guest.state.closingSessions, guest.state.link.unanswered]).toEqual([0, 0, 0]);
     }
-    // The host has let go of each before the next: a session's name is its descriptor, and none was told twice.
+    // The host released each session before the next: its id is the descriptor, and none was sent twice.
     expect(guest.backend.requests.map(({ messages }) => messages.length)).toEqual([1, 1, 1]);
   });
 

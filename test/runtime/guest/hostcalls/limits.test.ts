@@ -115,7 +115,7 @@ describe('max_session_bytes', () => {
 });
 
 describe('what the guest has closed and the host still holds', () => {
-  /** A session that is closed while its send is under way. */
+  /** A session that is closed while its send is pending. */
   async function abandon(guest: TestGuest, bytes: number): Promise<number> {
     const fd = await guest.call('cchat_create');
     if (fd < 0) return fd;

@@ -106,7 +106,7 @@ describe('cancel', () => {
     expect(contentOf(await recvJson(guest, response))).toBe('hello');
   });
 
-  it('wakes nobody up later: the answer of a canceled send is dropped [fd.cancel]', async () => {
+  it('drops the response of a canceled send without waking the guest [fd.cancel]', async () => {
     const guest = await openGuest({ turns: [{ reply: { content: 'first' } }, { reply: { content: 'second' } }] });
     const session = await newSession(guest);
     await setNonblocking(guest, session);

@@ -36,7 +36,7 @@ describe('the output of a guest', () => {
     expect(Number(await counted)).toBe(8 * 1024 * 1024);
   });
 
-  it('is dropped when its reader has gone, and the guest goes on', () => {
+  it('is dropped when its reader is gone, and the guest continues', () => {
     const folder = mkdtempSync(join(tmpdir(), 'spear-output-'));
     const path = join(folder, 'pipe');
     execFileSync('mkfifo', [path]);

@@ -65,7 +65,7 @@ describe('a streamed send', () => {
     expect(await recv(guest, response)).toContain('"_spear":{"backend":"scripted"');
   });
 
-  it('answers EAGAIN to cchat_recv until its end, also when nobody read an event [stream.body]', async () => {
+  it('returns EAGAIN from cchat_recv until its end, also if no event was read [stream.body]', async () => {
     const guest = await openGuest();
     const answer = guest.backend.hold();
     const session = await newSession(guest);
@@ -94,7 +94,7 @@ describe('a streamed send', () => {
     expect(await epollWait(guest, epfd, 0)).toEqual([{ fd: response, events: IN }]); // the end is there to be read
   });
 
-  it('hands calls back as any other, tells them, and goes on [stream.tools]', async () => {
+  it('hands calls back like any other send, reports them as events, and continues [stream.tools]', async () => {
     const guest = await openGuest({
       turns: [
         {
@@ -129,7 +129,7 @@ describe('a streamed send', () => {
     expect(await recvJson(guest, response)).toEqual({ error: error?.error });
   });
 
-  it('ends at its deadline with an error, whoever waits [stream.errors]', async () => {
+  it('ends at its deadline with an error, also while a read waits [stream.errors]', async () => {
     const guest = await openGuest();
     guest.backend.hold();
     const session = await newSession(guest);

@@ -89,7 +89,7 @@ describe('fd_read', () => {
     expect(second.isIntactBeyond(3)).toBe(true);
   });
 
-  it('gives 0 at the end, and asks nobody for nothing [wasi.read]', async () => {
+  it('returns 0 at the end, and an empty read requests nothing [wasi.read]', async () => {
     let asked = 0;
     const guest = new WasiGuest({
       stdin: async () => {

@@ -95,7 +95,7 @@ export const offerErrnos: readonly ErrnoCase[] = [
     ],
     [
       'EAGAIN',
-      'calls under way have as many bytes of arguments as there may be',
+      'the arguments of calls in flight reach the limit',
       ...withMcp(async (guest) => {
         await busy(guest);
         return get(guest, await openServer(guest, 'tiny'), 'ask', '{"tone":"x"}');

@@ -182,7 +182,7 @@ export const mcpPeerErrnos: readonly ErrnoCase[] = [
     ],
     [
       'EAGAIN',
-      'calls under way have as many bytes of arguments as there may be',
+      'the arguments of calls in flight reach the limit',
       ...withMcp(
         async (guest) => {
           await submitted(guest, await openServer(guest, 'hanging'), 'hang', '{}');
@@ -217,7 +217,7 @@ export const mcpPeerErrnos: readonly ErrnoCase[] = [
     ],
     [
       'EAGAIN',
-      'calls under way have as many bytes of arguments as there may be',
+      'the arguments of calls in flight reach the limit',
       ...withMcp(
         async (guest) => {
           await submitted(guest, await openServer(guest, 'hanging'), 'hang', '{}');

@@ -28,7 +28,7 @@ async function withoutClient(guest: TestGuest): Promise<number> {
   await readable(guest, fd);
   await read(guest, fd);
   session.gone();
-  // That it takes nothing more and that nothing more comes are told one after the other.
+  // The end of each direction is a message of its own.
   await eventually(async () => expect(await ready(guest, fd, IN)).toBe(IN | HUP));
   return fd;
 }
