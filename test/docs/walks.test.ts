@@ -37,7 +37,8 @@ function stepOf(line: string): Step {
 
 /** What a file imports, types and later imports included. */
 function importsOf(file: string): string[] {
-  return [...nodesOf(parseTypeScript(readFileSync(join(root, file), 'utf8')))].flatMap(({ source }) => {
+  const text = readFileSync(join(root, file), 'utf8');
+  return [...nodesOf(parseTypeScript(text, file.endsWith('x') ? 'tsx' : 'ts'))].flatMap(({ source }) => {
     const specifier = literalText(source);
     return specifier?.startsWith('.') ? [normalize(join(dirname(file), specifier))] : [];
   });
@@ -82,6 +83,7 @@ describe('the walks of docs/architecture.md', () => {
       'An upsert in the registry',
       'A run over HTTP to its result',
       'A run resumed after kill -9',
+      'A console page',
       'An audit event',
     ]);
   });

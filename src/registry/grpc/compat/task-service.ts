@@ -24,7 +24,7 @@ export interface TaskServiceDeps {
   readonly log: ServiceLog;
 }
 
-/** Tasks as clients outside this project speak of them. */
+/** Task API for clients of the original SMS (fixtures/proto/original_task.proto). Nodes use TaskRecordService. */
 export function taskService({ tasks, taskRequests, log }: TaskServiceDeps): ServiceImpl<typeof TaskService> {
   const fail = (error: unknown): never => {
     throw toStatus(error, (reason) => log('error', 'grpc_failed', { reason: String(reason) }));
