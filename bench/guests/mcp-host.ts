@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { McpPool } from '../../src/agent/mcp/client/pool.ts';
 import { GuestMcp } from '../../src/agent/mcp/guest-mcp.ts';
 import { ToolEvents } from '../../src/agent/mcp/tool-events.ts';
-import { StaticRegistry } from '../../src/registry-client/static-registry.ts';
+import { StaticRegistry } from '../../src/registry-client/cache.ts';
 import { noLists, noToolSearch } from '../../src/runtime/port/policy-layers.ts';
 import { openAuditLog } from '../../src/server/audit/log.ts';
 import { type McpServerRecord, parseRecord } from '../../src/server/records/server.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { RegistryCache } from '../../src/registry-client/cache.ts';
-import { inProcessSource } from '../../src/registry-client/in-process-source.ts';
+import { inProcessSource } from '../../src/registry-client/source.ts';
 import { createMemoryStore } from '../../src/server/store/local-store.ts';
 import { largeRegistryId } from '../../test/registry/large-registry.ts';
 import { sampleRecord } from '../../test/server/records/server-samples.ts';

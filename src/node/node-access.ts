@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { errorText } from '../base/errors.ts';
 import type { Submitter } from '../config/node/node-config.ts';
-import type { IdentityPort } from '../registry-client/identity-port.ts';
+import type { IdentityPort } from '../registry-client/ports.ts';
 import { DEFAULT_NAMESPACE } from '../runtime/port/policy-layers.ts';
 import { PeerRates } from '../server/http/peer-gate.ts';
 import { ensureToken, readTokenFile } from '../server/identity/file-tokens.ts';

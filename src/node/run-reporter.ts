@@ -7,7 +7,7 @@ import {
   type RunReportTarget,
   type RunTimelineReport,
   runReportLimits,
-} from '../registry-client/run-report.ts';
+} from '../registry-client/node-report.ts';
 import type { RunRegistry } from '../run/open-registry.ts';
 import { nodeId } from '../run/report-node.ts';
 import type { ServiceLog } from '../server/log/service-log.ts';

@@ -1,18 +1,18 @@
 import type { RegistryView } from '../agent/policy/registry-view.ts';
 import type { McpProfile } from '../server/records/profile.ts';
-import type { McpServerRecord } from '../server/records/server.ts';
-import { serverKind } from '../server/records/server.ts';
+import { type McpServerRecord, serverKind } from '../server/records/server.ts';
 import type { StopRecord } from '../server/records/stop.ts';
 import { KindCache, type KindCacheOptions } from './kind-cache.ts';
+import { type RegistrySnapshot, restoreSnapshot } from './snapshot.ts';
 
 export interface RegistryCacheOptions extends Omit<KindCacheOptions<McpServerRecord>, 'kind'> {
-  /** Started and closed with the servers. @default null, nobody asks for profiles */
+  /** Started and closed with the servers. @default null, profiles are not used */
   readonly profiles?: KindCache<McpProfile> | null;
   /** The active stops; a snapshot is complete only with them. @default null: the registry has no stops */
   readonly stops?: KindCache<StopRecord> | null;
 }
 
-/** The node's copy of the registry, as policy is asked about it: its servers, and its profiles where they are needed. */
+/** The node's copy of the registry for policy: servers, and profiles and stops if they are used. */
 export class RegistryCache extends KindCache<McpServerRecord> {
   readonly profiles: KindCache<McpProfile> | null;
   readonly stops: KindCache<StopRecord> | null;
@@ -39,7 +39,7 @@ export class RegistryCache extends KindCache<McpServerRecord> {
     return this.snapshot() === null ? super.useSaved() : this.status().ageMs;
   }
 
-  /** What policy is to be asked about: null before the first snapshot. */
+  /** The input of policy; null before the first snapshot. */
   view(): RegistryView | null {
     const snapshot = this.snapshot();
     const stops = this.stops?.snapshot();
@@ -53,7 +53,7 @@ export class RegistryCache extends KindCache<McpServerRecord> {
     };
   }
 
-  /** Called whenever policy may decide otherwise than before. Returns the way to stop it. */
+  /** Called on every change that may change a policy decision. Returns a function that removes the listener. */
   onPolicyChange(listener: () => void): () => void {
     const stops = [this, this.profiles, this.stops].map((kind) => kind?.onChange(() => listener()));
     return () => {
@@ -63,5 +63,26 @@ export class RegistryCache extends KindCache<McpServerRecord> {
 
   override async close(): Promise<void> {
     await Promise.all([super.close(), this.profiles?.close(), this.stops?.close()]);
+  }
+}
+
+/** Servers that the program itself provides: one snapshot that never changes. */
+export class StaticRegistry {
+  readonly #snapshot: RegistrySnapshot;
+
+  constructor(servers: readonly McpServerRecord[]) {
+    this.#snapshot = restoreSnapshot(serverKind, null, { epoch: '', revision: 1, records: servers }).snapshot;
+  }
+
+  snapshot(): RegistrySnapshot {
+    return this.#snapshot;
+  }
+
+  view(): RegistryView {
+    return { servers: this.#snapshot.records, stale: false, profiles: null };
+  }
+
+  onPolicyChange(): () => void {
+    return () => {};
   }
 }

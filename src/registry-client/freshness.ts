@@ -1,5 +1,6 @@
 import { errorText } from '../base/errors.ts';
-import type { RegistryEnvironment } from './environment.ts';
+import type { Backoff } from '../base/timing.ts';
+import type { RegistryEnvironment } from './lifetime.ts';
 import { RegistryRefused } from './source.ts';
 
 /**
@@ -9,16 +10,16 @@ import { RegistryRefused } from './source.ts';
  */
 export type RegistryState = 'starting' | 'ready' | 'degraded' | 'refused' | 'stale';
 
-/** What a clock that is kept right by the network may be set back by. */
+/** How far a synchronized wall clock may be set back. */
 const CLOCK_STEP_MS = 1_000;
 
-/** How sure the cache can be of its snapshot. */
+/** How long ago the source confirmed the snapshot, and the state that follows from it. */
 export class Freshness {
   readonly #environment: RegistryEnvironment;
   readonly #maxStalenessMs: number | null;
   readonly #refusalGraceMs: number;
   #confirmed: { readonly wallMs: number; readonly monotonicMs: number } | null = null;
-  /** When the source first refused this node; a source that is merely out of reach afterwards does not take it back. */
+  /** When the source first refused this node. A later connection failure does not reset it. */
   #refusedAtMs: number | null = null;
   #lastError: string | null = null;
 
@@ -28,7 +29,7 @@ export class Freshness {
     this.#refusalGraceMs = refusalGraceMs;
   }
 
-  /** The source just said that the snapshot is its newest revision. */
+  /** The source confirmed that the snapshot is its newest revision. */
   confirm(): void {
     this.#confirmed = { wallMs: this.#environment.now(), monotonicMs: this.#environment.monotonic() };
     this.#lastError = null;
@@ -58,8 +59,8 @@ export class Freshness {
   }
 
   /**
-   * The larger of what both clocks say: one may have been set back, the other stands still while the machine sleeps.
-   * Where the wall's says that the snapshot comes from the future, nobody knows how old it is.
+   * The larger age of both clocks: the wall clock may have been set back, the monotonic one stops while the machine sleeps. If
+   * the wall clock says that the snapshot is from the future, its age is unknown and counts as infinite.
    */
   get ageMs(): number | null {
     if (this.#confirmed === null) return null;
@@ -76,7 +77,7 @@ export class Freshness {
     return this.#lastError;
   }
 
-  /** Until the snapshot becomes stale, negative afterwards; null where it never does. */
+  /** Time until the snapshot becomes stale, negative afterwards; null: never. */
   get leftMs(): number | null {
     const age = this.ageMs;
     if (age === null) return null;
@@ -85,4 +86,39 @@ export class Freshness {
     const accepted = this.#refusedAtMs + this.#refusalGraceMs - this.#environment.monotonic();
     return fresh === null ? accepted : Math.min(fresh, accepted);
   }
+}
+
+export interface SyncTiming {
+  /** @default 30 s */
+  readonly pollMinMs: number;
+  /** @default 120 s */
+  readonly pollMaxMs: number;
+  /** Deadline of a full list. @default 10 s */
+  readonly listTimeoutMs: number;
+  /** Delays after failures. @default from 200 ms to 5 s */
+  readonly backoff: Backoff;
+  /** How long the snapshot serves a node whose token the registry refuses: it may have been revoked. @default 60 s */
+  readonly refusalGraceMs: number;
+}
+
+export const defaultSyncTiming: SyncTiming = Object.freeze({
+  pollMinMs: 30_000,
+  pollMaxMs: 120_000,
+  listTimeoutMs: 10_000,
+  backoff: { firstMs: 200, maxMs: 5_000 },
+  refusalGraceMs: 60_000,
+});
+
+/** Confirmations of a snapshot within the maximum staleness. */
+const CONFIRMATIONS_PER_STALENESS = 3;
+
+/** Limits the poll interval, so that a healthy cache stays below the maximum staleness. */
+export function timingFor(timing: SyncTiming, maxStalenessMs: number | null): SyncTiming {
+  if (maxStalenessMs === null) return timing;
+  const pollMaxMs = Math.min(timing.pollMaxMs, Math.max(1, Math.floor(maxStalenessMs / CONFIRMATIONS_PER_STALENESS)));
+  return { ...timing, pollMaxMs, pollMinMs: Math.min(timing.pollMinMs, pollMaxMs) };
+}
+
+export function pollDelayMs(timing: SyncTiming, environment: RegistryEnvironment): number {
+  return Math.round(timing.pollMinMs + (timing.pollMaxMs - timing.pollMinMs) * environment.random());
 }

@@ -1,10 +1,27 @@
+/**
+ * The node's copy of the records of one kind: list, then watch from the listed revision.
+ *
+ * Invariants
+ * - A snapshot is immutable and swapped atomically; listeners run after the swap.
+ * - Events are applied in order. A gap, an error, the end of the stream or another epoch leads to a new list.
+ * - Within one epoch the snapshot never goes back to an older revision.
+ * - A poll detects a stream that stopped without an error.
+ *
+ * All work runs on one event loop; `close` ends every timer and call. Which registry is used is the source's decision.
+ */
 import { untilAborted } from '../base/abort.ts';
 import { Listeners } from '../base/listeners.ts';
 import { backoffMs } from '../base/timing.ts';
 import type { RecordKind, RegistryListing, StoreStamps } from '../server/records/record-kind.ts';
-import { type RegistryEnvironment, systemEnvironment } from './environment.ts';
-import { Freshness, type RegistryState } from './freshness.ts';
-import { Lifetime } from './lifetime.ts';
+import {
+  defaultSyncTiming,
+  Freshness,
+  pollDelayMs,
+  type RegistryState,
+  type SyncTiming,
+  timingFor,
+} from './freshness.ts';
+import { Lifetime, type RegistryEnvironment, systemEnvironment } from './lifetime.ts';
 import {
   applyEvent,
   type RegistryChange,
@@ -13,15 +30,14 @@ import {
   type SavedSnapshot,
 } from './snapshot.ts';
 import { isHeartbeat, type RegistrySource, type RegistryWatchItem } from './source.ts';
-import { defaultSyncTiming, pollDelayMs, type SyncTiming, timingFor } from './sync-timing.ts';
 
 export interface KindCacheOptions<R extends StoreStamps> {
   readonly kind: RecordKind<R>;
   readonly source: RegistrySource<R>;
-  /** A snapshot that nothing confirmed for longer is refused. @default null, never */
+  /** A snapshot that was not confirmed for longer is refused. @default null, never */
   readonly maxStalenessMs?: number | null;
   readonly timing?: Partial<SyncTiming>;
-  /** What an earlier run knew: where to go on watching, and what {@link KindCache.useSaved} may use. @default null */
+  /** The snapshot of an earlier run: the watch resumes from it, and {@link KindCache.useSaved} may use it. @default null */
   readonly saved?: SavedSnapshot<R> | null;
   readonly environment?: RegistryEnvironment;
 }
@@ -30,17 +46,13 @@ export interface RegistryStatus {
   readonly state: RegistryState;
   readonly epoch: string | null;
   readonly revision: number | null;
-  /** Since the source last said that this is its newest revision. */
+  /** Time since the source last confirmed this revision. */
   readonly ageMs: number | null;
   readonly lastError: string | null;
 }
 
 type StatusListener = (status: RegistryStatus) => void;
 
-/**
- * The node's copy of the records of one kind: list, then watch from the listed revision. Events are applied in order; a gap, an
- * error, the end of the stream or another epoch leads to a new list. Polling finds out when a stream died in silence.
- */
 export class KindCache<R extends StoreStamps> {
   readonly #kind: RecordKind<R>;
   readonly #source: RegistrySource<R>;
@@ -79,7 +91,7 @@ export class KindCache<R extends StoreStamps> {
     this.#schedulePoll(0);
   }
 
-  /** Waits for the first snapshot, at most `deadlineMs`. False: there is none in time, or the cache was closed. */
+  /** Waits for the first snapshot, at most `deadlineMs`. False: no snapshot in time, or the cache was closed. */
   ready(deadlineMs: number): Promise<boolean> {
     if (this.#snapshot !== null || this.#lifetime.ended) return Promise.resolve(this.#snapshot !== null);
     return new Promise((resolve) => {
@@ -94,14 +106,14 @@ export class KindCache<R extends StoreStamps> {
   }
 
   /**
-   * Takes what an earlier run knew for the registry until there is word from the source. Returns its age; null where
-   * there is nothing to use: nothing was saved, it is too old, or the source refuses this node.
+   * Uses the snapshot of an earlier run until the source answers. Returns its age; null if it cannot be used: there is none, it
+   * is too old, or the source refuses this node.
    */
   useSaved(): number | null {
     if (this.#saved === null || this.#snapshot !== null || this.#freshness.isRefused) return null;
     const { snapshot, confirmedAtMs } = this.#saved;
     const age = this.#environment.now() - confirmedAtMs;
-    // From the future: nobody knows how old it is.
+    // From the future: its age is unknown.
     if (this.#maxStalenessMs !== null && (age < 0 || age > this.#maxStalenessMs)) return null;
     this.#freshness.assume(confirmedAtMs);
     this.#snapshot = snapshot;
@@ -114,7 +126,7 @@ export class KindCache<R extends StoreStamps> {
     return this.#snapshot;
   }
 
-  /** What nothing confirmed for too long is not to be used. */
+  /** Whether the snapshot was not confirmed for too long and must not be used. */
   get isStale(): boolean {
     return this.#freshness.isStale;
   }
@@ -130,17 +142,17 @@ export class KindCache<R extends StoreStamps> {
     };
   }
 
-  /** Called after every swap that changed a record or the registry's epoch, and after the first one. Returns the way to stop it. */
+  /** Called after every swap that changed a record or the registry's epoch, and after the first one. Returns a function that removes the listener. */
   onChange(listener: (change: RegistryChange<R>) => void): () => void {
     return this.#changeListeners.add(listener);
   }
 
-  /** Called when the state becomes another one. */
+  /** Called when the state changes. */
   onStatus(listener: StatusListener): () => void {
     return this.#statusListeners.add(listener);
   }
 
-  /** Called when the registry turns out to be another one than before: restored from a backup, or begun anew. */
+  /** Called when the registry was replaced: restored from a backup, or created again. */
   onReplaced(listener: (now: RegistrySnapshot<R>) => void): () => void {
     return this.#replacedListeners.add(listener);
   }
@@ -153,7 +165,7 @@ export class KindCache<R extends StoreStamps> {
 
   async #run(): Promise<void> {
     let failures = 0;
-    // Whoever knows a revision needs only what came after it; where that does not work out, a list does.
+    // With a saved revision only later changes are needed; if that fails, a list follows.
     let needsList = this.#saved === null;
     while (!this.#lifetime.ended) {
       const startedAtMs = this.#environment.monotonic();
@@ -165,7 +177,7 @@ export class KindCache<R extends StoreStamps> {
       } catch (error) {
         this.#fail(error);
       }
-      // A stream that said nothing and ended soon may never work: only a better one ends the backoff.
+      // A stream that ended early without a message may never work: only a useful stream resets the backoff.
       const lasted = this.#environment.monotonic() - startedAtMs >= this.#timing.backoff.maxMs;
       failures = this.#streamSpoke || lasted ? 1 : failures + 1;
       await this.#lifetime.pause(backoffMs(this.#timing.backoff, failures, this.#environment));
@@ -192,7 +204,7 @@ export class KindCache<R extends StoreStamps> {
         cancel();
         this.#stream = null;
         stream.abort();
-        // The source may hang in its own clean-up: it was told, and nobody waits for it.
+        // The source may block in its cleanup. It was aborted, so do not wait for it.
         items.return?.().catch(() => {});
       }
     });
@@ -217,12 +229,12 @@ export class KindCache<R extends StoreStamps> {
     this.#streamSpoke = true;
   }
 
-  /** The source goes on from what an earlier run knew, so that was right. */
+  /** The source continued from the saved snapshot, which confirms it. */
   #resume(snapshot: RegistrySnapshot<R>): void {
     this.#swap({ snapshot, upserted: [...snapshot.records.keys()].sort(), deleted: [] });
   }
 
-  /** Of several registries on one store, one may be behind what another has shown: it is asked again, or another one is. */
+  /** One of several registries on a store may be behind the others: the list is retried, perhaps on another registry. */
   #restore(listing: RegistryListing<R>): void {
     const known = this.#snapshot ?? this.#saved?.snapshot;
     if (known !== undefined && known.epoch !== '' && isBehind(known, listing)) {
@@ -233,7 +245,7 @@ export class KindCache<R extends StoreStamps> {
     this.#swap(restoreSnapshot(this.#kind, this.#snapshot, listing));
   }
 
-  /** Takes over a list that was asked for at `before`, unless the stream has overtaken it. True: it brought news. */
+  /** Applies a list that was requested at `before`, unless the stream is ahead of it. Returns whether it was newer. */
   #adopt(listing: RegistryListing<R>, before: RegistrySnapshot<R>): boolean {
     const current = this.#snapshot?.revision ?? 0;
     const replaced = listing.epoch !== before.epoch || isBehind(before, listing);
@@ -287,7 +299,7 @@ export class KindCache<R extends StoreStamps> {
     });
   }
 
-  /** A list costs the source far more than a heartbeat: there is none where the stream confirmed the snapshot lately. */
+  /** A list costs the source far more than a heartbeat, so it is skipped if the stream confirmed the snapshot recently. */
   async #poll(): Promise<void> {
     const before = this.#snapshot;
     const age = this.#freshness.ageMs;
@@ -321,14 +333,14 @@ export class KindCache<R extends StoreStamps> {
     const left = this.#freshness.leftMs;
     if (left === null || this.#lifetime.ended) return;
     this.#reportState();
-    // Once stale, only a confirmation changes the state, and that one reports itself; this looks again every so often.
+    // Once stale, only a confirmation changes the state, and it reports the change itself; check again at the poll interval.
     this.#cancelStaleness = this.#lifetime.after(left < 0 ? this.#timing.pollMaxMs : left + 1, () =>
       this.#watchStaleness(),
     );
   }
 }
 
-/** One without epochs that goes back is another one. */
+/** A registry without epochs whose revision went back was replaced. */
 function isAnother(before: RegistrySnapshot<unknown>, now: RegistrySnapshot<unknown>): boolean {
   return now.epoch !== before.epoch || now.revision < before.revision;
 }

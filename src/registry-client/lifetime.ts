@@ -1,6 +1,6 @@
-import type { RegistryEnvironment } from './environment.ts';
+import type { RandomSource } from '../base/timing.ts';
 
-/** Owns every timer and every call that is under way, so that one `end` stops all of them. */
+/** Owns every timer and every call in flight, so that one `end` stops all of them. */
 export class Lifetime {
   readonly #environment: RegistryEnvironment;
   readonly #calls = new Set<AbortController>();
@@ -61,3 +61,24 @@ export class Lifetime {
     );
   }
 }
+
+/** Clocks, timers and randomness of the cache; tests inject their own. */
+export interface RegistryEnvironment extends RandomSource {
+  /** Wall clock. */
+  now(): number;
+  /** Monotonic clock. May stop while the machine sleeps. */
+  monotonic(): number;
+  /** Calls back once after `delayMs`; the returned function cancels it. */
+  setTimer(callback: () => void, delayMs: number): () => void;
+}
+
+/** Its timers keep the process alive, so the owner of a cache must close it. */
+export const systemEnvironment: RegistryEnvironment = {
+  now: Date.now,
+  monotonic: () => performance.now(),
+  random: Math.random,
+  setTimer(callback, delayMs) {
+    const timer = setTimeout(callback, delayMs);
+    return () => clearTimeout(timer);
+  },
+};

@@ -1,63 +1,74 @@
+/**
+ * gRPC client of a registry: records of all kinds, reports, tasks, approvals and identities.
+ *
+ * Invariants
+ * - The token is read for every call, so that a rotated token works without a reconnect.
+ * - Errors name the registry. UNAUTHENTICATED and PERMISSION_DENIED become RegistryRefused.
+ * - `close` aborts every connection and every call.
+ *
+ * Several registries are combined in failover.ts; retries are the caller's decision.
+ */
 import { type Client, Code, ConnectError, createClient, type Interceptor, type Transport } from '@connectrpc/connect';
 import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
 import { certificateHint, errorCode } from '../base/errors.ts';
 import { connectLocalSocket, SOCKET_SCHEME } from '../config/local-socket.ts';
 import { type ReadToken, serverUrl } from '../config/registry/registry-endpoint.ts';
 import { McpNodeService } from '../generated/proto/sms/mcp_node_pb.ts';
-import { McpProfileService, type McpProfile as WireProfile } from '../generated/proto/sms/mcp_profile_pb.ts';
+import { McpProfileService } from '../generated/proto/sms/mcp_profile_pb.ts';
 import { McpRegistryService } from '../generated/proto/sms/mcp_registry_pb.ts';
-import type { McpServerRecord as WireRecord } from '../generated/proto/sms/mcp_server_record_pb.ts';
 import { NodeRunService } from '../generated/proto/sms/node_runs_pb.ts';
-import { type McpProfile, profileKind } from '../server/records/profile.ts';
+import type { McpProfile } from '../server/records/profile.ts';
 import type { RegistryListing } from '../server/records/record-kind.ts';
-import { type McpServerRecord, serverKind } from '../server/records/server.ts';
+import type { McpServerRecord } from '../server/records/server.ts';
 import type { StopRecord } from '../server/records/stop.ts';
-import { wireToInput, wireToProfileInput } from '../server/records/wire.ts';
-import type { NodeApprovals } from './approval-port.ts';
-import type { IdentityPort } from './identity-port.ts';
-import type { NodeReport, ProcessLoad, ReportAnswer, ReportTarget } from './node-report.ts';
-import { RemoteApprovals } from './remote-approvals.ts';
-import { RemoteIdentities } from './remote-identities.ts';
-import { RemoteStops } from './remote-stops.ts';
-import { RemoteTasks } from './remote-tasks.ts';
-import type { RunReport, RunsAnswer, RunsReport } from './run-report.ts';
+import { wireKinds } from '../server/records/wire.ts';
+import type {
+  NodeReport,
+  ProcessLoad,
+  ReportAnswer,
+  ReportTarget,
+  RunReport,
+  RunsAnswer,
+  RunsReport,
+} from './node-report.ts';
+import type { IdentityPort, NodeApprovals, TaskPort } from './ports.ts';
+import { type ExplainError, type OnInvalidRecord, RemoteRecords, RemoteTasks, remoteStops } from './remote-records.ts';
+import { RemoteApprovals, RemoteIdentities } from './remote-services.ts';
 import { RegistryRefused, type RegistrySource, type RegistryWatchItem } from './source.ts';
-import type { TaskPort } from './task-port.ts';
-import { type OnInvalidRecord, WireRecords } from './wire-records.ts';
 
 export interface RemoteSourceOptions {
   /** HOST:PORT (in clear on loopback, else TLS), `http://…` (in clear) or `https://…` of the registry's gRPC side. */
   readonly address: string;
-  /** The socket of a registry of this user, which is called instead of the address. @default null */
+  /** Local socket of this user's registry, used instead of the address. @default null */
   readonly socket?: string | null;
-  /** The node's token, or how to find it, which is asked at every call. @default null, none is sent */
+  /** The node's token, or a function that reads it for every call. @default null, no token is sent */
   readonly token?: string | ReadToken | null;
   /** Certificates to trust instead of the system's, as PEM text. @default null */
   readonly ca?: string | null;
-  /** A record that this node cannot understand was left out. @default nothing */
+  /** A server that this node cannot parse was left out. @default none */
   readonly onInvalidRecord?: OnInvalidRecord;
-  /** The same of a profile. @default nothing */
+  /** The same for a profile. @default none */
   readonly onInvalidProfile?: OnInvalidRecord;
 }
 
-/** An SMS over the network: where records come from, and where reports go. */
+/** A registry over the network: source of records, target of reports. */
 export interface RemoteSource extends RegistrySource, ReportTarget {
   readonly profiles: RegistrySource<McpProfile>;
-  /** Its active stops; on a connection of their own, so that a stop never waits behind a large list. */
+  /** Active stops, on a separate connection, so that a stop never waits behind a large list. */
   readonly stops: RegistrySource<StopRecord>;
-  /** Its requests for approvals, as this node asks for them; on a connection of their own: many may wait for long. */
+  /** Approvals, on a separate connection, because many requests may wait for a long time. */
   approvals(nodeId: string): NodeApprovals;
-  /** Its tasks; on a connection of their own: modules are large. */
+  /** Tasks, on a separate connection, because modules are large. */
   tasks(onInvalid: OnInvalidRecord): TaskPort;
-  /** Its people, by their tokens. */
+  /** Identities, by their tokens. */
   readonly identities: IdentityPort;
   /** Ends the connection and every call on it. */
   close(): void;
 }
 
-/** A whole registry comes in one message. */
+/** A list is one message with the whole registry. */
 const MAX_MESSAGE_BYTES = 512 * 1024 * 1024;
-/** A connection that died in silence is noticed after both of these together. */
+/** A dead connection is detected after the sum of both. */
 const PING_INTERVAL_MS = 15_000;
 const PING_TIMEOUT_MS = 5_000;
 
@@ -73,14 +84,12 @@ class GrpcSource implements RemoteSource {
   readonly #name: string;
   readonly #sessions: Http2SessionManager[] = [];
   readonly #connect: () => Transport;
-  readonly #registry: Client<typeof McpRegistryService>;
   readonly #nodes: Client<typeof McpNodeService>;
   readonly #runs: Client<typeof NodeRunService>;
-  readonly #records: WireRecords<WireRecord, McpServerRecord>;
+  readonly #servers: RegistrySource;
   readonly profiles: RegistrySource<McpProfile>;
   readonly stops: RegistrySource<StopRecord>;
   readonly identities: IdentityPort;
-  #canWatchRecords = false;
 
   constructor(options: RemoteSourceOptions) {
     const { address, socket = null, token = null, ca = null } = options;
@@ -106,51 +115,25 @@ class GrpcSource implements RemoteSource {
       });
     };
     const transport = this.#connect();
-    this.#registry = createClient(McpRegistryService, transport);
     this.#nodes = createClient(McpNodeService, transport);
     this.#runs = createClient(NodeRunService, transport);
-    this.#records = new WireRecords(
-      { kind: serverKind, idOf: ({ serverId }) => serverId, input: wireToInput },
-      onInvalidRecord,
-    );
-    this.profiles = new ProfileSource(createClient(McpProfileService, transport), onInvalidProfile, (error) =>
-      this.#explain(error),
-    );
-    this.stops = new RemoteStops(this.#connect(), (error) => this.#explain(error));
-    this.identities = new RemoteIdentities(transport, (error) => this.#explain(error));
+    const explain = (error: unknown) => this.#explain(error);
+    this.#servers = serverRecords(createClient(McpRegistryService, transport), explain, onInvalidRecord);
+    this.profiles = profileRecords(createClient(McpProfileService, transport), explain, onInvalidProfile);
+    this.stops = remoteStops(this.#connect(), explain);
+    this.identities = new RemoteIdentities(transport, explain);
   }
 
   get canWatchRecords(): boolean {
-    return this.#canWatchRecords;
+    return this.#servers.canWatchRecords;
   }
 
-  async list(signal: AbortSignal): Promise<RegistryListing<McpServerRecord>> {
-    const response = await this.#registry
-      .listMcpServers({}, { signal })
-      .catch((error: unknown) => this.#explain(error));
-    const { epoch } = response;
-    // Only a registry that knows the fields of ours has an epoch, and such a one sends records with its events.
-    this.#canWatchRecords = epoch !== '';
-    const records = await this.#records.readAll(epoch, response.servers, signal);
-    return { epoch, revision: Number(response.revision), records };
+  list(signal: AbortSignal): Promise<RegistryListing<McpServerRecord>> {
+    return this.#servers.list(signal);
   }
 
-  async *watch(since: number, signal: AbortSignal): AsyncGenerator<RegistryWatchItem> {
-    const request = { sinceRevision: BigInt(since), includeRecords: true };
-    try {
-      for await (const { event } of this.#registry.watchMcpServers(request, { signal })) {
-        if (event === undefined) continue;
-        if (event.epoch !== '') this.#canWatchRecords = true;
-        if (event.heartbeat) {
-          yield { heartbeat: true, epoch: event.epoch, revision: Number(event.revision) };
-          continue;
-        }
-        if (event.records.length < event.upserts.length) this.#canWatchRecords = false;
-        yield await this.#records.readEvent(event, signal);
-      }
-    } catch (error) {
-      this.#explain(error);
-    }
+  watch(since: number, signal: AbortSignal): AsyncIterable<RegistryWatchItem> {
+    return this.#servers.watch(since, signal);
   }
 
   async report(report: NodeReport, signal: AbortSignal): Promise<ReportAnswer> {
@@ -212,43 +195,35 @@ class GrpcSource implements RemoteSource {
   }
 }
 
-/** Only a registry of this project has profiles, so events always carry their records. */
-class ProfileSource implements RegistrySource<McpProfile> {
-  readonly canWatchRecords = true;
-  readonly #client: Client<typeof McpProfileService>;
-  readonly #records: WireRecords<WireProfile, McpProfile>;
-  readonly #explain: (error: unknown) => never;
+function serverRecords(
+  client: Client<typeof McpRegistryService>,
+  explain: ExplainError,
+  onInvalid: OnInvalidRecord,
+): RegistrySource {
+  const calls = {
+    async list(signal: AbortSignal) {
+      const { epoch, revision, servers } = await client.listMcpServers({}, { signal });
+      return { epoch, revision, records: servers };
+    },
+    watch: (sinceRevision: bigint, signal: AbortSignal) =>
+      client.watchMcpServers({ sinceRevision, includeRecords: true }, { signal }),
+  };
+  return new RemoteRecords(wireKinds.servers, calls, explain, onInvalid);
+}
 
-  constructor(
-    client: Client<typeof McpProfileService>,
-    onInvalid: OnInvalidRecord,
-    explain: (error: unknown) => never,
-  ) {
-    this.#client = client;
-    this.#records = new WireRecords(
-      { kind: profileKind, idOf: ({ name }) => name, input: wireToProfileInput },
-      onInvalid,
-    );
-    this.#explain = explain;
-  }
-
-  async list(signal: AbortSignal): Promise<RegistryListing<McpProfile>> {
-    const response = await this.#client.listMcpProfiles({}, { signal }).catch(this.#explain);
-    const records = await this.#records.readAll(response.epoch, response.profiles, signal);
-    return { epoch: response.epoch, revision: Number(response.revision), records };
-  }
-
-  async *watch(since: number, signal: AbortSignal): AsyncGenerator<RegistryWatchItem<McpProfile>> {
-    try {
-      for await (const { event } of this.#client.watchMcpProfiles({ sinceRevision: BigInt(since) }, { signal })) {
-        if (event === undefined) continue;
-        if (event.heartbeat) yield { heartbeat: true, epoch: event.epoch, revision: Number(event.revision) };
-        else yield await this.#records.readEvent(event, signal);
-      }
-    } catch (error) {
-      this.#explain(error);
-    }
-  }
+function profileRecords(
+  client: Client<typeof McpProfileService>,
+  explain: ExplainError,
+  onInvalid: OnInvalidRecord,
+): RegistrySource<McpProfile> {
+  const calls = {
+    async list(signal: AbortSignal) {
+      const { epoch, revision, profiles } = await client.listMcpProfiles({}, { signal });
+      return { epoch, revision, records: profiles };
+    },
+    watch: (sinceRevision: bigint, signal: AbortSignal) => client.watchMcpProfiles({ sinceRevision }, { signal }),
+  };
+  return new RemoteRecords(wireKinds.profiles, calls, explain, onInvalid);
 }
 
 const wireLoad = ({ memoryBytes, upMs, ...load }: ProcessLoad) => ({

@@ -6,15 +6,16 @@ import { isJsonObject, parseJson } from '../base/json.ts';
 import { splitOnce } from '../base/text.ts';
 import { privateDirectoryProblem } from '../config/directories.ts';
 import type { RecordKind, StoreStamps } from '../server/records/record-kind.ts';
+import type { KindCache } from './kind-cache.ts';
 import { type RegistrySnapshot, restoreSnapshot, type SavedSnapshot } from './snapshot.ts';
 
 const VERSION = 1;
 const PRIVATE_FILE = 0o600;
 const PRIVATE_DIRECTORY = 0o700;
 const OTHERS = 0o077;
-/** The first line has hashes and names of known lengths. */
+/** Bound on the first line: hashes and names of known lengths. */
 const MAX_HEADER_BYTES = 4_096;
-/** After this many records the thread is given back to others. */
+/** Yields to the event loop after this many records. */
 const RECORDS_PER_TURN = 200;
 
 /** The first line of the file; a record follows in each further one. */
@@ -24,17 +25,17 @@ interface Header {
   readonly source: string;
   readonly epoch: string;
   readonly revision: number;
-  /** Of all that follows. */
+  /** Hash of all following lines. */
   readonly sha256: string;
 }
 
-/** Where all runs of this user on this node keep what they know of the registry at `source`. */
+/** Path of the snapshot of the registry at `source`, shared by all runs of this user on this machine. */
 export function snapshotPath(stateDirectory: string, source: string, suffix = ''): string {
   const name = createHash('sha256').update(source).digest('hex').slice(0, 32);
   return join(stateDirectory, 'registry', `${name}${suffix}.jsonl`);
 }
 
-/** What an earlier run saved, or null where there is nothing that can be trusted. The file's time says how old it is. */
+/** The snapshot that an earlier run saved, or null if there is none that can be trusted. The file's mtime is its age. */
 export async function readSnapshotFile<R extends StoreStamps>(
   path: string,
   source: string,
@@ -62,7 +63,7 @@ export async function readSnapshotFile<R extends StoreStamps>(
   return { snapshot: restoreSnapshot(kind, null, { epoch, revision, records }).snapshot, confirmedAtMs };
 }
 
-/** Saves the snapshot, unless another run has done so; in both cases the file says when it was confirmed. */
+/** Saves the snapshot, unless another run already did; in both cases the mtime is when it was confirmed. */
 export async function writeSnapshotFile(
   path: string,
   source: string,
@@ -88,7 +89,7 @@ export async function writeSnapshotFile(
   await writeWhole(path, [`${JSON.stringify(header)}\n`, ...lines], confirmedAtMs);
 }
 
-/** Others see the old file or the new one, never a part. */
+/** Replaces the file atomically. */
 async function writeWhole(path: string, lines: readonly string[], confirmedAtMs: number): Promise<void> {
   const partial = `${path}.${randomUUID()}`;
   let file: FileHandle | null = null;
@@ -147,4 +148,50 @@ function sha256(text: string): string {
 
 function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
+}
+
+export interface KeepSnapshotOptions {
+  readonly path: string;
+  readonly source: string;
+  /** Between two writes. @default 5 s */
+  readonly intervalMs?: number;
+  /** Whether every change is written immediately. @default false, within the interval */
+  readonly promptly?: boolean;
+  /** The file could not be written; called once. */
+  readonly onFailure: (error: unknown) => void;
+}
+
+const DEFAULT_INTERVAL_MS = 5_000;
+
+/** Keeps the file up to date with the confirmed snapshot of the cache. The returned function stops it. */
+export function keepSnapshot<R extends StoreStamps>(
+  cache: KindCache<R>,
+  options: KeepSnapshotOptions,
+): () => Promise<void> {
+  const { path, source, intervalMs = DEFAULT_INTERVAL_MS, promptly = false, onFailure } = options;
+  let writing: Promise<void> | null = null;
+  let failed = false;
+  let isOpen = true;
+  const save = () => {
+    const snapshot = cache.snapshot();
+    const { state, ageMs } = cache.status();
+    if (writing !== null || snapshot === null || snapshot.epoch === '' || state !== 'ready') return;
+    writing = writeSnapshotFile(path, source, snapshot, Date.now() - (ageMs ?? 0))
+      .catch((error: unknown) => {
+        if (!failed) onFailure(error);
+        failed = true;
+      })
+      .finally(() => {
+        writing = null;
+        if (promptly && isOpen && cache.snapshot() !== snapshot) save();
+      });
+  };
+  const timer = setInterval(save, intervalMs);
+  const forget = [cache.onStatus(save), ...(promptly ? [cache.onChange(save)] : [])];
+  return async () => {
+    isOpen = false;
+    clearInterval(timer);
+    for (const one of forget) one();
+    await writing;
+  };
 }

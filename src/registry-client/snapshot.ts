@@ -7,9 +7,8 @@ import {
   sameContent,
 } from '../server/records/record-kind.ts';
 import type { McpServerRecord } from '../server/records/server.ts';
-import { LayeredMap } from './layered-map.ts';
 
-/** All records of a kind as the node knows them at one revision. Never changed in place: a new one is swapped in. */
+/** All records of a kind at one revision. Immutable: a new snapshot replaces it. */
 export interface RegistrySnapshot<R = McpServerRecord> {
   readonly epoch: string;
   readonly revision: number;
@@ -17,14 +16,14 @@ export interface RegistrySnapshot<R = McpServerRecord> {
   readonly records: ReadonlyMap<string, R>;
 }
 
-/** A snapshot that outlived the run that made it. */
+/** A snapshot that an earlier run saved. */
 export interface SavedSnapshot<R = McpServerRecord> {
   readonly snapshot: RegistrySnapshot<R>;
-  /** When the source last said that this is its newest revision, on the wall. */
+  /** When the source last confirmed it, by the wall clock. */
   readonly confirmedAtMs: number;
 }
 
-/** What a swap changed, so that only what depends on it is thrown away. */
+/** The changes of a swap, so that only dependent state is invalidated. */
 export interface RegistryChange<R = McpServerRecord> {
   readonly snapshot: RegistrySnapshot<R>;
   /** Ids that are new or whose content changed. */
@@ -42,7 +41,7 @@ export function restoreSnapshot<R extends StoreStamps>(
   return describe(before, freeze(listing.epoch, listing.revision, records), records.keys(), gone);
 }
 
-/** The change that `event` makes; it must start where `before` ends. Looks only at what the event names. */
+/** Applies `event`, which must start where `before` ends. Compares only the records that the event names. */
 export function applyEvent<R extends StoreStamps>(
   kind: RecordKind<R>,
   before: RegistrySnapshot<R>,
@@ -74,4 +73,72 @@ function describe<R extends StoreStamps>(
 
 function freeze<R>(epoch: string, revision: number, records: ReadonlyMap<string, R>): RegistrySnapshot<R> {
   return Object.freeze({ epoch, revision, records });
+}
+
+/** Changes in a layer before a new base is made. */
+const MAX_LAYER = 128;
+
+/**
+ * An immutable map with cheap successors. Copying ten thousand records for every change takes milliseconds, so a new version
+ * shares the large map and holds its few changes in a layer.
+ */
+export class LayeredMap<V extends object> implements ReadonlyMap<string, V> {
+  readonly #base: ReadonlyMap<string, V>;
+  /** Differences from the base; null is a deletion. */
+  readonly #layer: ReadonlyMap<string, V | null>;
+  readonly size: number;
+
+  private constructor(base: ReadonlyMap<string, V>, layer: ReadonlyMap<string, V | null>, size: number) {
+    this.#base = base;
+    this.#layer = layer;
+    this.size = size;
+  }
+
+  static of<V extends object>(entries: Iterable<readonly [string, V]>): LayeredMap<V> {
+    const base = new Map(entries);
+    return new LayeredMap(base, new Map(), base.size);
+  }
+
+  /** A map with these changes on top; null deletes. */
+  with(changes: Iterable<readonly [string, V | null]>): LayeredMap<V> {
+    const layer = new Map(this.#layer);
+    let size = this.size;
+    for (const [key, value] of changes) {
+      const before = layer.get(key) ?? (layer.has(key) ? undefined : this.#base.get(key));
+      size += (value === null ? 0 : 1) - (before === undefined ? 0 : 1);
+      layer.set(key, value);
+    }
+    const next = new LayeredMap(this.#base, layer, size);
+    return layer.size > MAX_LAYER ? LayeredMap.of(next) : next;
+  }
+
+  get(key: string): V | undefined {
+    const own = this.#layer.get(key);
+    return own === undefined ? this.#base.get(key) : (own ?? undefined);
+  }
+
+  has(key: string): boolean {
+    return this.get(key) !== undefined;
+  }
+
+  *entries(): MapIterator<[string, V]> {
+    for (const [key, value] of this.#base) if (!this.#layer.has(key)) yield [key, value];
+    for (const [key, value] of this.#layer) if (value !== null) yield [key, value];
+  }
+
+  *keys(): MapIterator<string> {
+    for (const [key] of this) yield key;
+  }
+
+  *values(): MapIterator<V> {
+    for (const [, value] of this) yield value;
+  }
+
+  [Symbol.iterator](): MapIterator<[string, V]> {
+    return this.entries();
+  }
+
+  forEach(callback: (value: V, key: string, map: ReadonlyMap<string, V>) => void): void {
+    for (const [key, value] of this) callback(value, key, this);
+  }
 }

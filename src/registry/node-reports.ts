@@ -1,6 +1,5 @@
 import { Listeners } from '../base/listeners.ts';
-import type { NodeReport, ServerReport } from '../registry-client/node-report.ts';
-import type { ToolListReport, ToolReport } from '../registry-client/tool-list-report.ts';
+import type { NodeReport, ServerReport, ToolListReport, ToolReport } from '../registry-client/node-report.ts';
 import { ALL_NAMESPACES } from '../server/records/permissions.ts';
 
 export interface NodeReportLimits {

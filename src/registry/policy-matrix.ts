@@ -14,7 +14,7 @@ import {
 import type { JsonObject } from '../base/json.ts';
 import { TimeSlice } from '../base/timing.ts';
 import { checkTaskDocument } from '../config/task-document.ts';
-import type { ToolReport } from '../registry-client/tool-list-report.ts';
+import type { ToolReport } from '../registry-client/node-report.ts';
 import { initialSession, type SessionPolicy, type TaskPolicy } from '../runtime/port/policy-layers.ts';
 import type { McpServerRecord } from '../server/records/server.ts';
 import type { AccessJson, AccessServerJson, AccessTaskJson, DecisionJson, LayerAnswerJson } from './console-api.ts';

@@ -1,5 +1,5 @@
 import type { QueueFacts } from '../server/queue/run-queue.ts';
-import type { CollectMetrics } from '../server/telemetry/collected-metrics.ts';
+import type { CollectMetrics } from '../server/telemetry/metrics.ts';
 import { openPrometheusMeters } from '../server/telemetry/prometheus.ts';
 
 /** What the gauges show; read when somebody asks. */

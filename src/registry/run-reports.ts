@@ -1,6 +1,6 @@
 import { parseJson } from '../base/json.ts';
 import { Listeners } from '../base/listeners.ts';
-import { type RunReport, type RunsAnswer, type RunsReport, runReportLimits } from '../registry-client/run-report.ts';
+import { type RunReport, type RunsAnswer, type RunsReport, runReportLimits } from '../registry-client/node-report.ts';
 import { ALL_NAMESPACES } from '../server/records/permissions.ts';
 import { hasEnded } from '../server/records/run.ts';
 import { type RunPicture, runPicture } from '../server/timeline/run-picture.ts';

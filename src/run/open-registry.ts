@@ -7,14 +7,12 @@ import { ConfigError } from '../config/config-error.ts';
 import { stateDirectory } from '../config/directories.ts';
 import { processEnvironment } from '../config/process-environment.ts';
 import type { RegistryEndpoint } from '../config/registry/registry-endpoint.ts';
-import type { NodeApprovals } from '../registry-client/approval-port.ts';
 import { RegistryCache } from '../registry-client/cache.ts';
-import type { IdentityPort } from '../registry-client/identity-port.ts';
-import { inProcessSource } from '../registry-client/in-process-source.ts';
 import { KindCache, type RegistryStatus } from '../registry-client/kind-cache.ts';
 import type { ReportTarget } from '../registry-client/node-report.ts';
-import type { TaskPort } from '../registry-client/task-port.ts';
-import type { OnInvalidRecord } from '../registry-client/wire-records.ts';
+import type { IdentityPort, NodeApprovals, TaskPort } from '../registry-client/ports.ts';
+import type { OnInvalidRecord } from '../registry-client/remote-records.ts';
+import { inProcessSource } from '../registry-client/source.ts';
 import { profileKind } from '../server/records/profile.ts';
 import type { RecordIssue, StoreStamps } from '../server/records/record-kind.ts';
 import { serverKind } from '../server/records/server.ts';
@@ -276,7 +274,7 @@ export async function openRemoteRegistry(
     import('../registry-client/remote-source.ts'),
     import('../registry-client/failover.ts'),
     import('../registry-client/snapshot-file.ts'),
-    import('../registry-client/keep-snapshot.ts'),
+    import('../registry-client/snapshot-file.ts'),
   ]);
   const { others, ...first } = findRegistryForNode({ sms, token, tokenFile, ca }, processEnvironment, words);
   const { address } = first;

@@ -4,8 +4,7 @@ import type { ToolList } from '../agent/mcp/client/tool-list.ts';
 import { hashDefinition } from '../agent/policy/definition-hash.ts';
 import { version } from '../base/version.ts';
 import type { RegistryStatus } from '../registry-client/kind-cache.ts';
-import { NodeReporter, type ProcessLoad } from '../registry-client/node-report.ts';
-import { type ToolListReport, toolListReport } from '../registry-client/tool-list-report.ts';
+import { NodeReporter, type ProcessLoad, type ToolListReport, toolListReport } from '../registry-client/node-report.ts';
 import type { RunRegistry } from './open-registry.ts';
 
 /** Maximum length of the host name in a node id. */

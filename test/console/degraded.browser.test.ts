@@ -1,6 +1,5 @@
 import { afterEach, expect, it } from 'vitest';
-import type { ServerReport } from '../../src/registry-client/node-report.ts';
-import type { RunReport } from '../../src/registry-client/run-report.ts';
+import type { RunReport, ServerReport } from '../../src/registry-client/node-report.ts';
 import { startTestSms, stopAll, type TestSms } from '../registry/running-sms.ts';
 import { useBrowser } from '../support/browser.ts';
 import { type ConsolePage, openConsole } from './console-page.ts';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
-import { toolListReport } from '../../src/registry-client/tool-list-report.ts';
+import { toolListReport } from '../../src/registry-client/node-report.ts';
 import { largeRegistryId, makeLargeRegistry } from '../registry/large-registry.ts';
 import { startTestSms, stopAll, temporaryDirectory } from '../registry/running-sms.ts';
 import { useBrowser } from '../support/browser.ts';

@@ -1,8 +1,8 @@
 import { afterEach, expect, it } from 'vitest';
 import { RegistryReadiness } from '../../src/node/registry-readiness.ts';
 import { RegistryCache } from '../../src/registry-client/cache.ts';
-import { inProcessSource } from '../../src/registry-client/in-process-source.ts';
 import { KindCache } from '../../src/registry-client/kind-cache.ts';
+import { inProcessSource } from '../../src/registry-client/source.ts';
 import type { StopRecord } from '../../src/server/records/stop.ts';
 import { stopKind } from '../../src/server/records/stop-kind.ts';
 import { createMemoryStore, createMemoryStoreOf } from '../../src/server/store/local-store.ts';

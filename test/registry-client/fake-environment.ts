@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import type { RegistryEnvironment } from '../../src/registry-client/environment.ts';
+import type { RegistryEnvironment } from '../../src/registry-client/lifetime.ts';
 
 interface FakeTimer {
   readonly at: number;

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { RegistryCache } from '../../src/registry-client/cache.ts';
-import { inProcessSource } from '../../src/registry-client/in-process-source.ts';
 import type { RegistryChange } from '../../src/registry-client/snapshot.ts';
+import { inProcessSource } from '../../src/registry-client/source.ts';
 import { createMemoryStore } from '../../src/server/store/local-store.ts';
 import type { RegistryStore } from '../../src/server/store/store.ts';
 import { sampleRecord } from '../server/records/server-samples.ts';

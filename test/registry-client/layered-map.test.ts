@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { LayeredMap } from '../../src/registry-client/layered-map.ts';
+import { LayeredMap } from '../../src/registry-client/snapshot.ts';
 
 const key = fc.integer({ min: 0, max: 300 }).map(String);
 const change = fc.tuple(key, fc.option(fc.record({ x: fc.integer() }), { nil: null }));

@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
 import { NodeReports, ReportRefused } from '../../src/registry/node-reports.ts';
-import type { NodeReport } from '../../src/registry-client/node-report.ts';
-import { toolListReport } from '../../src/registry-client/tool-list-report.ts';
+import { type NodeReport, toolListReport } from '../../src/registry-client/node-report.ts';
 
 const report = (nodeId: string, serverIds: readonly string[] = ['fs']): NodeReport => ({
   nodeId,

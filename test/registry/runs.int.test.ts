@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, it } from 'vitest';
-import { type RunReport, runReportLimits } from '../../src/registry-client/run-report.ts';
+import { type RunReport, runReportLimits } from '../../src/registry-client/node-report.ts';
 import type { RunPicture } from '../../src/server/timeline/run-picture.ts';
 import { createToken } from '../server/identity/token-calls.ts';
 import { startTestSms, stopAll, type TestSms } from './running-sms.ts';

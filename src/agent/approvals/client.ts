@@ -9,7 +9,7 @@ import {
   type DecidedApproval,
   type FiledApproval,
   type NodeApprovals,
-} from '../../registry-client/approval-port.ts';
+} from '../../registry-client/ports.ts';
 import {
   type ApprovalDecision,
   approvalDecisions,

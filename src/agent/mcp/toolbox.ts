@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { JsonObject } from '../../base/json.ts';
 import { startOf } from '../../base/text.ts';
 import { type OptionKeys, refuseUnknownKeys } from '../../config/option-keys.ts';
-import { StaticRegistry } from '../../registry-client/static-registry.ts';
+import { StaticRegistry } from '../../registry-client/cache.ts';
 import { noLists, noToolSearch, type TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import { type AuditSink, noAudit } from '../../server/audit/event.ts';
 import type { EgressOptions } from '../../server/egress/egress.ts';

@@ -14,12 +14,15 @@ import type {
 import {
   type NodeReport,
   type ProcessLoad,
+  type RunReport,
+  type RunsReport,
   reportedHealths,
   reportedStates,
+  runReportLimits,
   type ServerReport,
+  type ToolListReport,
+  toolListHash,
 } from '../../registry-client/node-report.ts';
-import { type RunReport, type RunsReport, runReportLimits } from '../../registry-client/run-report.ts';
-import { type ToolListReport, toolListHash } from '../../registry-client/tool-list-report.ts';
 import { isServerId } from '../../server/records/field-rules.ts';
 import { MAX_DEGRADED, runStatuses } from '../../server/records/run.ts';
 import { type NodeReports, ReportRefused } from '../node-reports.ts';

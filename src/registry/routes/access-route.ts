@@ -1,6 +1,6 @@
 import type { RegistryView } from '../../agent/policy/registry-view.ts';
 import { isJsonObject, type JsonValue } from '../../base/json.ts';
-import type { ToolReport } from '../../registry-client/tool-list-report.ts';
+import type { ToolReport } from '../../registry-client/node-report.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';
 import { HttpProblem } from '../../server/http/problem.ts';
 import type { Route } from '../../server/http/route.ts';

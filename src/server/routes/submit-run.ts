@@ -7,8 +7,7 @@ import { type NewRun, QueueError, type SubmittedRuns } from '../queue/run-queue.
 import type { Identity } from '../records/permissions.ts';
 import { hasEnded, MAX_INPUT_BYTES, MAX_WAIT_S, type RunRecord } from '../records/run.ts';
 import { type TaskBook, unknownTask } from '../tasks/task-book.ts';
-import { traceparentOfRun } from '../telemetry/run-traceparent.ts';
-import type { Tracer } from '../telemetry/span.ts';
+import { type Tracer, traceparentOfRun } from '../telemetry/span.ts';
 import { type RunBackends, resultReply, runOf } from './run-route.ts';
 
 export interface SubmitDeps {

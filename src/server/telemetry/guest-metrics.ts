@@ -10,20 +10,20 @@ type Counts = Readonly<Record<string, number>>;
 const MAX_BACKENDS = 32;
 const MAX_OUTCOMES = 64;
 
-/** What of a provider's `usage` is counted: parts that add up to all tokens. */
+/** Fields of a provider's `usage` that are counted. They add up to all tokens. */
 const tokenKinds = { prompt_tokens: 'prompt', completion_tokens: 'completion' } as const;
 
-/** A guest that runs, as far as metrics look at it. */
+/** A running guest. */
 export interface MeteredGuest {
   ended(reason: string): void;
 }
 
-/** What guests do: their hostcalls, their own tools and their models. */
+/** Metrics of guests: hostcalls, guest tools and models. */
 export class GuestMetrics {
   readonly #backends = new BoundedLabel(MAX_BACKENDS);
   readonly #outcomes = new BoundedLabel(MAX_OUTCOMES);
   readonly #finished = new Map<string, number>();
-  /** Each reads the hostcalls of a guest that runs. */
+  /** Each reads the hostcall counts of a running guest. */
   readonly #running = new Set<() => Counts>();
   readonly #instruments;
 
@@ -58,7 +58,7 @@ export class GuestMetrics {
     });
   }
 
-  /** `count` reads its hostcalls so far, and is another function for every guest. */
+  /** `count` reads the guest's hostcalls so far; every guest has its own function. */
   guestStarted(count: () => Counts): MeteredGuest {
     this.#running.add(count);
     this.#instruments.started.add(1);

@@ -1,9 +1,9 @@
-/** The value that stands for all that found no place of their own, or that nobody vouches for. */
+/** Label value for values beyond the limit and for unverified names. */
 export const OTHER = 'other';
 
 /**
- * The values of one label: the first `max` different ones, then `other`. Every value of a label is a series in the
- * memory of this process and of whoever collects from it.
+ * The values of one label: the first `max` different ones, then `other`. Every value is a series in the memory of this process
+ * and of the collector.
  */
 export class BoundedLabel {
   readonly #max: number;
@@ -21,25 +21,25 @@ export class BoundedLabel {
   }
 }
 
-/** Different servers, and different tools of all servers together, that get series of their own. */
+/** Limits on servers, and on tools of all servers together, with their own series. */
 export const MAX_LABELLED_SERVERS = 100;
 export const MAX_LABELLED_TOOLS = 200;
 
 /**
- * Labels of MCP servers and tools. Guests and models may write any name, so a name is a label only if the task, the
- * registry or the server itself has said it before.
+ * Labels of MCP servers and tools. Guests and models may write any name, so a name becomes a label only if the task, the registry
+ * or the server itself declared it before.
  */
 export class McpLabels {
   readonly #servers = new BoundedLabel(MAX_LABELLED_SERVERS);
   readonly #tools = new BoundedLabel(MAX_LABELLED_TOOLS);
   readonly #known = new Map<string, ReadonlySet<string>>();
 
-  /** The server is one of the registry's or the task's own. */
+  /** Declares a server of the registry or of the task. */
   knowServer(serverId: string): void {
     if (!this.#known.has(serverId) && this.#known.size < MAX_LABELLED_SERVERS) this.#known.set(serverId, new Set());
   }
 
-  /** The server says that these are its tools. */
+  /** Declares the tools that the server listed. */
   knowTools(serverId: string, tools: readonly string[]): void {
     this.knowServer(serverId);
     if (this.#known.has(serverId)) this.#known.set(serverId, new Set(tools));
@@ -52,7 +52,7 @@ export class McpLabels {
   tool(serverId: string | null, tool: string): { server_id: string; tool: string } {
     const server = this.server(serverId);
     if (server === OTHER || !this.#known.get(server)?.has(tool)) return { server_id: server, tool: OTHER };
-    // Counted together with its server: two servers may both have a tool of this name.
+    // Counted per server: two servers may have a tool of the same name.
     const place = `${server}\0${tool}`;
     return { server_id: server, tool: this.#tools.value(place) === place ? tool : OTHER };
   }

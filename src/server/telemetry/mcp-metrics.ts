@@ -1,10 +1,8 @@
 import type { Meter } from '@opentelemetry/api';
 import { type AuditEvent, type AuditSink, writeRefused } from '../audit/event.ts';
-import { type PoolFacts, poolGauges, type RegistryFacts, registryGauges } from './gauges.ts';
 import { BoundedLabel, McpLabels } from './labels.ts';
 
-/** Upper bounds of buckets. */
-/** A tool call may take an hour. */
+/** Upper bounds of buckets. A tool call may take an hour. */
 export const LATENCY_SECONDS = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600,
 ];
@@ -12,7 +10,7 @@ const OUTPUT_BYTES = [64, 256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576,
 
 /** Task names in labels; a process normally runs one task. */
 const MAX_TASKS = 50;
-/** Reasons, codes and budgets are words of this project: far fewer than this. */
+/** Reasons, codes and budgets are codes of this project: far fewer than this. */
 const MAX_WORDS = 64;
 
 /** One MCP tool call that has ended. */
@@ -27,7 +25,7 @@ export interface McpToolCallFacts {
   readonly bytes: number;
 }
 
-/** What the pool tells of its connections. */
+/** Event of a connection in the pool. */
 export interface PoolEventFacts {
   readonly event: string;
   readonly serverId: string | null;
@@ -35,10 +33,10 @@ export interface PoolEventFacts {
   readonly tools?: readonly string[];
 }
 
-/** What MCP costs and why it is refused. The names are those that platforms around Spear already collect. */
+/** Metrics of MCP servers, calls and denials. The names are fixed: existing platforms collect them. */
 export class McpMetrics {
   readonly labels = new McpLabels();
-  /** Shows a pool to whoever reads the metrics, until the function that it returns is called. */
+  /** Adds a pool to the gauges. Returns a function that removes it. */
   readonly watchPool: (read: () => PoolFacts) => () => void;
   /** The same for the registry that this node follows. */
   readonly watchRegistry: (read: () => RegistryFacts) => () => void;
@@ -100,7 +98,7 @@ export class McpMetrics {
 
   toolCalled({ kind = 'tool', server, tool, outcome, durationMs, bytes }: McpToolCallFacts): void {
     const { calls, callErrors, callLatency, callBytes } = this.#instruments;
-    // A URI would be a series of its own each; a prompt may have the name of a tool.
+    // Each URI would be a series; a prompt may have the name of a tool.
     const labels = this.labels.tool(server, kind === 'tool' ? tool : '');
     calls.add(1, labels);
     callLatency.record(durationMs / 1000, labels);
@@ -133,7 +131,7 @@ export class McpMetrics {
     }
   }
 
-  /** The same trail, counted on its way. */
+  /** The same audit sink, with its events counted. */
   trail(audit: AuditSink, task: string | null): AuditSink {
     return {
       write: (instance, event) => {
@@ -186,5 +184,100 @@ export class McpMetrics {
 
   #denied(server: string | null, reason: string): void {
     this.#instruments.denials.add(1, { server_id: this.labels.server(server), reason: this.#words.value(reason) });
+  }
+}
+
+export interface PoolFacts {
+  readonly connected: number;
+  readonly subprocesses: number;
+  readonly queued: number;
+  readonly running: number;
+  readonly servers: readonly {
+    readonly serverId: string;
+    readonly connected: boolean;
+    readonly reconnects: number;
+  }[];
+}
+
+export interface RegistryFacts {
+  readonly revision: number | null;
+  readonly ageMs: number | null;
+  readonly servers: number;
+  readonly degraded: boolean;
+}
+
+/** Gauges over the current state of all pools. The returned function adds a pool and returns a function that removes it. */
+export function poolGauges(meter: Meter, labels: McpLabels): (read: () => PoolFacts) => () => void {
+  const gauge = (name: string, description: string) => meter.createObservableGauge(name, { description });
+  const sums = {
+    connected: gauge('mcp_pool_connected', 'Open connections to MCP servers.'),
+    subprocesses: gauge('mcp_pool_subprocesses', 'Running processes of stdio servers.'),
+    queued: gauge('mcp_pool_queued', 'Calls waiting in a queue for a slot.'),
+    running: gauge('mcp_pool_running', 'Calls in flight at MCP servers.'),
+  } as const;
+  const up = gauge('mcp_server_connected', '1 if the server is connected, otherwise 0.');
+  const reconnects = meter.createObservableCounter('mcp_server_reconnect_total', {
+    description: 'Reconnects after a lost connection.',
+  });
+  const readers = new Readers<PoolFacts>();
+  meter.addBatchObservableCallback(
+    (result) => {
+      const pools = readers.read();
+      for (const [name, instrument] of Object.entries(sums)) {
+        const sum = pools.reduce((total, pool) => total + pool[name as keyof typeof sums], 0);
+        if (readers.used) result.observe(instrument, sum);
+      }
+      for (const server of pools.flatMap(({ servers }) => servers)) {
+        const label = { server_id: labels.server(server.serverId) };
+        if (label.server_id !== server.serverId) continue; // a gauge cannot represent several servers
+        result.observe(up, server.connected ? 1 : 0, label);
+        result.observe(reconnects, server.reconnects, label);
+      }
+    },
+    [...Object.values(sums), up, reconnects],
+  );
+  return (read) => readers.add(read);
+}
+
+/** Gauges over the current state of the registry that this node follows. */
+export function registryGauges(meter: Meter): (read: () => RegistryFacts) => () => void {
+  const gauge = (name: string, description: string) => meter.createObservableGauge(name, { description });
+  const revision = gauge('mcp_registry_revision', 'Revision of the registry snapshot that this node uses.');
+  const age = gauge(
+    'mcp_registry_age_seconds',
+    'Age of the registry snapshot: time since the registry last confirmed its revision.',
+  );
+  const servers = gauge('mcp_registry_servers', 'Servers in the registry snapshot.');
+  const degraded = gauge(
+    'mcp_registry_degraded',
+    '1 if the registry is unreachable or its snapshot is stale, otherwise 0.',
+  );
+  const readers = new Readers<RegistryFacts>();
+  meter.addBatchObservableCallback(
+    (result) => {
+      const facts = readers.read().at(-1);
+      if (facts === undefined) return;
+      if (facts.revision !== null) result.observe(revision, facts.revision);
+      if (facts.ageMs !== null) result.observe(age, facts.ageMs / 1000);
+      result.observe(servers, facts.servers);
+      result.observe(degraded, facts.degraded ? 1 : 0);
+    },
+    [revision, age, servers, degraded],
+  );
+  return (read) => readers.add(read);
+}
+
+class Readers<Facts> {
+  readonly #readers = new Set<() => Facts>();
+  used = false;
+
+  add(read: () => Facts): () => void {
+    this.used = true;
+    this.#readers.add(read);
+    return () => this.#readers.delete(read);
+  }
+
+  read(): Facts[] {
+    return [...this.#readers].map((read) => read());
   }
 }

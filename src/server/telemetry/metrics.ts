@@ -1,17 +1,16 @@
 import type { MeterProvider } from '@opentelemetry/api';
-import type { CollectMetrics } from './collected-metrics.ts';
 import { GuestMetrics } from './guest-metrics.ts';
 import { McpMetrics } from './mcp-metrics.ts';
 
-/** The instruments of this process. The OpenTelemetry packages themselves are the caller's to load. */
+/** The instruments of this process. The caller loads the OpenTelemetry packages. */
 export interface Metrics {
   readonly mcp: McpMetrics;
   readonly guests: GuestMetrics;
-  /** What they say, for whoever sends that somewhere; null: the provider sees to it. */
+  /** Collects their values for export; null: the provider exports them. */
   readonly collect: CollectMetrics | null;
 }
 
-/** Makes the instruments with a program's own meter provider; whoever reads from that provider decides where they go. */
+/** Creates the instruments with the program's own meter provider, which decides where they are exported. */
 export function createMetrics(
   provider: Pick<MeterProvider, 'getMeter'>,
   collect: CollectMetrics | null = null,
@@ -19,3 +18,14 @@ export function createMetrics(
   const meter = provider.getMeter('spear');
   return Object.freeze({ mcp: new McpMetrics(meter), guests: new GuestMetrics(meter), collect });
 }
+
+/**
+ * Values of the instruments of a process, as OpenTelemetry collects them. OpenTelemetry's own type is in an optional package,
+ * and an embedding program only passes the values on.
+ */
+export interface CollectedMetrics {
+  readonly resource: object;
+  readonly scopeMetrics: readonly object[];
+}
+
+export type CollectMetrics = () => Promise<CollectedMetrics>;

@@ -1,7 +1,7 @@
 import type { Meter, MeterProvider } from '@opentelemetry/api';
 import { PrometheusExporter, PrometheusSerializer } from '@opentelemetry/exporter-prometheus';
 import { MeterProvider as SdkMeterProvider } from '@opentelemetry/sdk-metrics';
-import type { CollectMetrics } from './collected-metrics.ts';
+import type { CollectMetrics } from './metrics.ts';
 
 export const PROMETHEUS_CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 

@@ -3,7 +3,7 @@ import { parseTraceparent } from './trace-context.ts';
 
 type Header = string | readonly string[] | undefined;
 
-/** A request over HTTP to `route`, a path whose variable parts are named; it goes on with the trace that it came with. */
+/** A request over HTTP to `route`, a path with named parameters; the span continues the caller's trace. */
 export function beginHttpSpan(tracer: Tracer, traceparent: Header, method: string, route: string): Span {
   return tracer.begin({
     name: `${method} ${route}`,
@@ -13,7 +13,7 @@ export function beginHttpSpan(tracer: Tracer, traceparent: Header, method: strin
   });
 }
 
-/** What a caller did wrong is no error of the server. */
+/** Ends the span. A client error (4xx) is not an error of the server. */
 export function endHttpSpan(span: Span, status: number): void {
   span.set({ 'http.response.status_code': status });
   span.end(status >= 500 ? String(status) : null);

@@ -1,4 +1,5 @@
-import type { SpanContext } from './trace-context.ts';
+import type { CompiledSampler } from '../../config/telemetry.ts';
+import { type SpanContext, traceOfRun, traceparentOf } from './trace-context.ts';
 
 export type SpanKind = 'internal' | 'server' | 'client';
 
@@ -7,14 +8,14 @@ export type Attributes = Record<string, string | number | boolean | readonly str
 /** A span that has ended. Times are milliseconds since the Unix epoch. */
 export interface EndedSpan {
   readonly context: SpanContext;
-  /** Null: it is the first of its trace. */
+  /** Null: the root span of its trace. */
   readonly parent: SpanContext | null;
   readonly name: string;
   readonly kind: SpanKind;
   readonly startMs: number;
   readonly endMs: number;
   readonly attributes: Attributes;
-  /** A word of ours, or of a protocol; null: it went well. */
+  /** An error code of this project or of a protocol; null: success. */
   readonly errorType: string | null;
 }
 
@@ -22,44 +23,67 @@ export interface SpanStart {
   readonly name: string;
   /** @default internal */
   readonly kind?: SpanKind | undefined;
-  /** Null: nothing is above it, and its trace is a new one unless `trace` says which. */
+  /** Null: no parent; its trace is new unless `context` names one. */
   readonly parent: SpanContext | null;
-  /** The ids that it has. @default its parent's trace, or a random one, and a random span */
+  /** Its ids. @default the parent's trace or a random one, and a random span id */
   readonly context?: SpanContext | undefined;
   /** @default now */
   readonly startMs?: number | undefined;
   readonly attributes?: Attributes | undefined;
 }
 
-/** Something that takes time, until it has ended. */
+/** An operation that is being traced. */
 export interface Span {
   readonly context: SpanContext;
   set(attributes: Attributes): void;
-  /** Once; what comes later is ignored. `errorType`: what went wrong, a word of a small set. */
+  /** Ends the span; later calls are ignored. `errorType`: an error code from a small set. */
   end(errorType?: string | null, endMs?: number): void;
 }
 
-/** Makes spans. What it is given never waits, and never fails the work that is traced. */
+/** Creates spans. A tracer never blocks and never fails the traced work. */
 export interface Tracer {
   begin(start: SpanStart): Span;
-  /** Whether a new trace of this id is sent; below a parent, what the parent says where the sampler follows it. */
+  /** Whether a trace with this id is exported; with a parent, the parent's decision if the sampler follows it. */
   samples(traceId: string, parent: SpanContext | null): boolean;
 }
 
 /** How a run is traced. */
 export interface RunTracing {
   readonly tracer: Tracer;
-  /** What the run, or this attempt at it, is a part of; null: it is a trace of its own, found by its id. */
+  /** Parent of the run or of this attempt; null: the run has its own trace, derived from its id. */
   readonly parent: SpanContext | null;
-  /** The name of its task; null: it has none. */
+  /** Name of the task, or null. */
   readonly agent: string | null;
-  /** Of its span. @default `invoke_agent` and the name of its task */
+  /** Name of its span. @default `invoke_agent` and the name of its task */
   readonly name?: string | undefined;
   readonly attributes?: Attributes | undefined;
 }
 
-/** Now, as spans have it: finer than a clock of milliseconds, and never backwards within a process. */
+/** Current time for spans: below one millisecond of resolution, and monotonic within a process. */
 export const nowMs = (): number => performance.timeOrigin + performance.now();
 
-/** When a moment of `performance.now()` was. */
+/** Converts a `performance.now()` value to epoch milliseconds. */
 export const atMs = (monotonicMs: number): number => performance.timeOrigin + monotonicMs;
+
+/** The last 7 bytes of a trace id are random by specification and decide about sampling. */
+const RANDOM_DIGITS = 14;
+
+/** Sampling decision: the parent's, or by ratio over the trace id, equal in every process. */
+export function isSampled(
+  { followsParent, ratio }: CompiledSampler,
+  traceId: string,
+  parent: SpanContext | null,
+): boolean {
+  if (followsParent && parent !== null) return parent.isSampled;
+  if (ratio >= 1) return true;
+  if (ratio <= 0) return false;
+  const drawn = Number.parseInt(traceId.slice(-RANDOM_DIGITS), 16) / 16 ** RANDOM_DIGITS;
+  return drawn >= 1 - ratio;
+}
+
+/** The traceparent that is stored with a new run: its parent, or its own trace. */
+export function traceparentOfRun(tracer: Tracer, run: string, by: SpanContext | null): string {
+  if (by !== null) return traceparentOf(by);
+  const ids = traceOfRun(run);
+  return traceparentOf({ ...ids, isSampled: tracer.samples(ids.traceId, null) });
+}

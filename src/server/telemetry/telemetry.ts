@@ -2,30 +2,27 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { version } from '../../base/version.ts';
 import type { CompiledTelemetry } from '../../config/telemetry.ts';
-import type { CollectMetrics } from './collected-metrics.ts';
-import { MetricPush } from './metric-push.ts';
-import { otlpEncoding } from './otlp-encoding.ts';
-import { openCollector } from './otlp-post.ts';
+import { MetricPush, SpanExport, SpanQueue } from './export.ts';
+import type { CollectMetrics } from './metrics.ts';
+import { openCollector, otlpEncoding } from './otlp.ts';
 import type { Tracer } from './span.ts';
-import { SpanExport } from './span-export.ts';
-import { SpanQueue } from './span-queue.ts';
 
-/** What the end of a process waits for a collector. */
+/** Deadline of the final export when the process ends. */
 export const FLUSH_MS = 2_000;
 
-/** Where traces and metrics of this process go: OTLP over HTTP. */
+/** Export of traces and metrics of this process: OTLP over HTTP. */
 export interface Telemetry {
   /** Null: no traces are sent. */
   readonly tracer: Tracer | null;
-  /** Sends what these instruments say from now on; nothing happens where no metrics are sent. */
+  /** Exports these instruments from now on; does nothing if metrics are off. */
   pushMetrics(collect: CollectMetrics): void;
-  /** Sends what is left, within {@link FLUSH_MS}. */
+  /** Exports what is buffered, within {@link FLUSH_MS}. */
   close(): Promise<void>;
 }
 
 /**
- * `service`: what this process is called where nothing else is said. `say` is told once of a collector that does not take
- * what it is sent, and at the end of what it never got.
+ * Starts the export. `service` is the default service name. `say` is called once for a failing collector, and at the end with
+ * the number of dropped spans.
  * @throws ConfigError for headers that cannot be read
  */
 export function openTelemetry(config: CompiledTelemetry, service: string, say: (text: string) => void): Telemetry {

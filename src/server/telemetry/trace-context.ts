@@ -1,9 +1,9 @@
-/** Where a span stands: the span that others name as theirs above them, here or in another process. */
+/** Identity of a span, as its children name it, in this or another process. */
 export interface SpanContext {
   /** 32 and 16 hex digits. */
   readonly traceId: string;
   readonly spanId: string;
-  /** Whether its trace is sent to anybody. */
+  /** Whether its trace is exported. */
   readonly isSampled: boolean;
 }
 
@@ -12,11 +12,11 @@ const NO_TRACE = '0'.repeat(32);
 const NO_SPAN = '0'.repeat(16);
 const SAMPLED = 1;
 
-/** What a `traceparent` says (W3C Trace Context); null: nothing that can be used. */
+/** Parses a `traceparent` header (W3C Trace Context); null: invalid. */
 export function parseTraceparent(text: string | readonly string[] | null | undefined): SpanContext | null {
   if (typeof text !== 'string') return null;
   const [, version, traceId = '', spanId = '', flags = '', more] = form.exec(text.trim()) ?? [];
-  // A later version may say more; version 00 says no more than this.
+  // A later version may have more fields; version 00 has none.
   if (version === undefined || version === 'ff' || (version === '00' && more !== undefined)) return null;
   if (traceId === NO_TRACE || spanId === NO_SPAN) return null;
   return { traceId, spanId, isSampled: (Number.parseInt(flags, 16) & SAMPLED) !== 0 };
@@ -26,10 +26,9 @@ export function traceparentOf({ traceId, spanId, isSampled }: SpanContext): stri
   return `00-${traceId}-${spanId}-${isSampled ? '01' : '00'}`;
 }
 
-/** Nobody else has it. */
 export const newSpanId = (): string => process.getBuiltinModule('node:crypto').randomBytes(8).toString('hex');
 
-/** The ids of a run's trace and of the span that is all of it: the same for every attempt, and for whoever asks. */
+/** The ids of a run's trace and of its root span: derived from the run id, so equal for every attempt and every process. */
 export function traceOfRun(run: string): Omit<SpanContext, 'isSampled'> {
   const digest = process.getBuiltinModule('node:crypto').hash('sha256', `spear run ${run}`);
   return { traceId: digest.slice(0, 32), spanId: digest.slice(32, 48) };

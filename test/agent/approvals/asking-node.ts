@@ -6,7 +6,7 @@ import {
   type BoundRequest,
 } from '../../../src/agent/approvals/client.ts';
 import type { ApprovalRequest } from '../../../src/agent/approvals/request.ts';
-import type { NodeApprovals } from '../../../src/registry-client/approval-port.ts';
+import type { NodeApprovals } from '../../../src/registry-client/ports.ts';
 import type { BoundCall } from '../../../src/server/records/approval.ts';
 import { onStop, type TestSms } from '../../registry/running-sms.ts';
 

@@ -7,7 +7,7 @@ import {
 } from '../../../src/agent/approvals/client.ts';
 import type { ApprovalQueueOptions } from '../../../src/agent/approvals/service.ts';
 import type { JsonObject } from '../../../src/base/json.ts';
-import { ApprovalRejected } from '../../../src/registry-client/approval-port.ts';
+import { ApprovalRejected } from '../../../src/registry-client/ports.ts';
 import { type BoundCall, boundCallFields } from '../../../src/server/records/approval.ts';
 import { FakeRemote } from './fake-remote.ts';
 import { askedCall, boundOf, GRANT_MS, openQueue, WAIT_MS } from './open-queue.ts';

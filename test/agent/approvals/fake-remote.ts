@@ -1,4 +1,4 @@
-import type { AskedApproval, DecidedApproval, NodeApprovals } from '../../../src/registry-client/approval-port.ts';
+import type { AskedApproval, DecidedApproval, NodeApprovals } from '../../../src/registry-client/ports.ts';
 import { Caller } from '../../../src/server/identity/caller.ts';
 import { type Approval, type BoundCall, decidersOf } from '../../../src/server/records/approval.ts';
 import type { OpenedQueue } from './open-queue.ts';

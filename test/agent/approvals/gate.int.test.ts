@@ -7,7 +7,7 @@ import { MAX_PENDING_APPROVALS } from '../../../src/agent/approvals/pending.ts';
 import { type ApprovalDecider, type ApprovalDecision, isOutdated } from '../../../src/agent/approvals/request.ts';
 import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
 import { hashDefinition } from '../../../src/agent/policy/definition-hash.ts';
-import { StaticRegistry } from '../../../src/registry-client/static-registry.ts';
+import { StaticRegistry } from '../../../src/registry-client/cache.ts';
 import { initialSession } from '../../../src/runtime/port/policy-layers.ts';
 import { type AuditEvent, noAudit } from '../../../src/server/audit/event.ts';
 import { sampleRecord } from '../../server/records/server-samples.ts';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { NodeApprovals } from '../../../src/registry-client/approval-port.ts';
+import type { NodeApprovals } from '../../../src/registry-client/ports.ts';
 import { createRemoteSource } from '../../../src/registry-client/remote-source.ts';
 import { onStop, stopAll, temporaryDirectory } from '../../registry/running-sms.ts';
 import { type SmsProcess, spawnSms } from '../../registry/sms-process.ts';

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { GuestMcp } from '../../../src/agent/mcp/guest-mcp.ts';
 import { encodedName } from '../../../src/agent/mcp/tool-names.ts';
 import { RegistryCache } from '../../../src/registry-client/cache.ts';
-import { inProcessSource } from '../../../src/registry-client/in-process-source.ts';
+import { inProcessSource } from '../../../src/registry-client/source.ts';
 import { createMemoryStore } from '../../../src/server/store/local-store.ts';
 import { sampleRecord } from '../../server/records/server-samples.ts';
 import { inEnoughTime } from '../../support/enough-time.ts';

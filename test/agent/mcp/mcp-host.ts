@@ -7,8 +7,8 @@ import type { ServerTroubleListener } from '../../../src/agent/mcp/server-troubl
 import { ToolEvents, type ToolInvocation } from '../../../src/agent/mcp/tool-events.ts';
 import type { JsonObject } from '../../../src/base/json.ts';
 import { RegistryCache } from '../../../src/registry-client/cache.ts';
-import { inProcessSource } from '../../../src/registry-client/in-process-source.ts';
 import { KindCache } from '../../../src/registry-client/kind-cache.ts';
+import { inProcessSource } from '../../../src/registry-client/source.ts';
 import type { TaskPolicy } from '../../../src/runtime/port/policy-layers.ts';
 import type { AuditEvent } from '../../../src/server/audit/event.ts';
 import { type McpProfile, profileKind } from '../../../src/server/records/profile.ts';

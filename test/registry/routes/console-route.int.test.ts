@@ -7,7 +7,7 @@ import type {
   RecordCheckJson,
   SummaryJson,
 } from '../../../src/registry/console-api.ts';
-import { toolListReport } from '../../../src/registry-client/tool-list-report.ts';
+import { toolListReport } from '../../../src/registry-client/node-report.ts';
 import { fsRecord, startTestSms, stopAll, type TestSms } from '../running-sms.ts';
 
 afterEach(stopAll);

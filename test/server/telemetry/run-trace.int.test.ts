@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type ApprovalDecider, runTask, scriptedBackend } from '../../../src/index.ts';
+import { SpanQueue } from '../../../src/server/telemetry/export.ts';
 import type { EndedSpan } from '../../../src/server/telemetry/span.ts';
-import { SpanQueue } from '../../../src/server/telemetry/span-queue.ts';
 import { answer, json, openHttpAnswers } from '../../agent/mcp/client/http-answers.ts';
 import { call, httpRecord, openPool, textOf } from '../../agent/mcp/client/pool-samples.ts';
 import { recordOf } from '../../agent/mcp/mcp-run.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isSampled } from '../../../src/server/telemetry/sampler.ts';
+import { isSampled } from '../../../src/server/telemetry/span.ts';
 import { parseTraceparent, traceOfRun, traceparentOf } from '../../../src/server/telemetry/trace-context.ts';
 
 const ids = { traceId: '4bf92f3577b34da6a3ce929d0e0e4736', spanId: '00f067aa0ba902b7' };

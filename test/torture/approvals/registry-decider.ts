@@ -1,7 +1,7 @@
 import { ApprovalClient, ApprovalConnection } from '../../../src/agent/approvals/client.ts';
 import { ApprovalQueue } from '../../../src/agent/approvals/service.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../../../src/base/json.ts';
-import type { FiledApproval, NodeApprovals } from '../../../src/registry-client/approval-port.ts';
+import type { FiledApproval, NodeApprovals } from '../../../src/registry-client/ports.ts';
 import { noTrail } from '../../../src/server/audit/sms-trail.ts';
 import { Caller } from '../../../src/server/identity/caller.ts';
 import { type Approval, type ApprovalDecision, approvalKind } from '../../../src/server/records/approval.ts';

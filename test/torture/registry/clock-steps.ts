@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { RegistryCache } from '../../../src/registry-client/cache.ts';
-import { systemEnvironment } from '../../../src/registry-client/environment.ts';
+import { systemEnvironment } from '../../../src/registry-client/lifetime.ts';
 import { createRemoteSource, type RemoteSource } from '../../../src/registry-client/remote-source.ts';
 import { type Effort, Failures, type Finding } from '../topic.ts';
 import { Scene } from './scene.ts';

@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import { GuestMcp } from '../../../../../src/agent/mcp/guest-mcp.ts';
 import { RegistryCache } from '../../../../../src/registry-client/cache.ts';
-import { inProcessSource } from '../../../../../src/registry-client/in-process-source.ts';
+import { inProcessSource } from '../../../../../src/registry-client/source.ts';
 import type { LimitName } from '../../../../../src/runtime/port/limits.ts';
 import type { TaskPolicy } from '../../../../../src/runtime/port/policy-layers.ts';
 import type { McpServerRecord } from '../../../../../src/server/records/server.ts';

@@ -5,15 +5,18 @@ import {
   ProtobufMetricsSerializer,
   ProtobufTraceSerializer,
 } from '@opentelemetry/otlp-transformer';
+import { Agent, errors, request } from 'undici';
+import { errorCode, errorText } from '../../base/errors.ts';
 import { cutText } from '../../base/text.ts';
 import { version } from '../../base/version.ts';
 import type { OtlpProtocol } from '../../config/telemetry.ts';
 import { knownSecrets } from '../secrets/redactor.ts';
-import type { CollectedMetrics } from './collected-metrics.ts';
+import type { Secret } from '../secrets/secret.ts';
+import type { CollectedMetrics } from './metrics.ts';
 import type { Attributes, EndedSpan, SpanKind } from './span.ts';
 import type { SpanContext } from './trace-context.ts';
 
-/** Names come from models, servers and guests: what is longer is cut. */
+/** Names come from models, servers and guests; longer ones are truncated. */
 const MAX_TEXT_CHARS = 256;
 
 const contentTypes = { 'http/protobuf': 'application/x-protobuf', 'http/json': 'application/json' } as const;
@@ -25,12 +28,12 @@ type TraceRequest = Parameters<typeof JsonTraceSerializer.serializeRequest>[0];
 type ReadableSpan = TraceRequest[number];
 type MetricsRequest = Parameters<typeof JsonMetricsSerializer.serializeRequest>[0];
 
-/** What a collector is sent, and what it says about it. */
+/** Encoding of requests to a collector, and decoding of its responses. */
 export interface OtlpEncoding {
   readonly contentType: string;
   spans(spans: readonly EndedSpan[]): Uint8Array;
   metrics(metrics: CollectedMetrics): Uint8Array;
-  /** How many of the spans in an answer to them the collector refused. */
+  /** Number of spans that the collector rejected, from its response. */
   refusedSpans(answer: Uint8Array): number;
 }
 
@@ -108,5 +111,56 @@ function cleanAttributes(attributes: Attributes): Record<string, string | number
   return Object.fromEntries(entries);
 }
 
-/** No secret that this process knows, and not too long. */
+/** Redacts known secrets and truncates. */
 const clean = (text: string): string => cutText(knownSecrets.redact(text), MAX_TEXT_CHARS);
+
+/** Outcome of a request. `later`: a retry may succeed. */
+export type Delivery =
+  | { readonly kind: 'taken'; readonly answer: Uint8Array }
+  | { readonly kind: 'refused' | 'later'; readonly why: string };
+
+export type Post = (url: string, body: Uint8Array, signal: AbortSignal) => Promise<Delivery>;
+
+export interface Collector {
+  readonly post: Post;
+  close(): Promise<void>;
+}
+
+/** A response holds no more than a count. */
+const MAX_ANSWER_BYTES = 64 * 1024;
+/** Statuses that the protocol declares retryable. */
+const passing: ReadonlySet<number> = new Set([429, 502, 503, 504]);
+
+/** HTTP client of one collector. Redirects are not followed, because they would leak the headers. */
+export function openCollector(
+  contentType: string,
+  secrets: ReadonlyMap<string, Secret>,
+  userAgent: string,
+  timeoutMs: number,
+): Collector {
+  const agent = new Agent({
+    connections: 2,
+    maxResponseSize: MAX_ANSWER_BYTES,
+    connect: { timeout: timeoutMs },
+    headersTimeout: timeoutMs,
+    bodyTimeout: timeoutMs,
+  });
+  const headers: Record<string, string> = { 'user-agent': userAgent };
+  for (const [name, value] of secrets) headers[name] = value.reveal();
+  headers['content-type'] = contentType;
+  const post: Post = async (url, body, signal) => {
+    const within = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+    try {
+      const answer = await request(url, { dispatcher: agent, method: 'POST', headers, body, signal: within });
+      const said = new Uint8Array(await answer.body.arrayBuffer());
+      if (answer.statusCode >= 200 && answer.statusCode <= 299) return { kind: 'taken', answer: said };
+      const why = `HTTP status ${answer.statusCode}`;
+      return { kind: passing.has(answer.statusCode) ? 'later' : 'refused', why };
+    } catch (error) {
+      if (error instanceof errors.ResponseExceededMaxSizeError) return { kind: 'taken', answer: new Uint8Array() };
+      const why = within.aborted ? `no response within ${timeoutMs} ms` : (errorCode(error) ?? errorText(error));
+      return { kind: 'later', why };
+    }
+  };
+  return { post, close: () => agent.destroy() };
+}

@@ -1,15 +1,19 @@
 import { type Client, Code, ConnectError, createClient, type Transport } from '@connectrpc/connect';
+import { isJsonObject, parseJson } from '../base/json.ts';
 import { ApprovalService, type Approval as WireApproval } from '../generated/proto/sms/approval_pb.ts';
+import { IdentityService } from '../generated/proto/sms/identity_pb.ts';
 import { type ApprovalStatus, approvalStatuses, type BoundCall } from '../server/records/approval.ts';
+import { type Identity, isRole } from '../server/records/permissions.ts';
 import {
   ApprovalRejected,
   type AskedApproval,
   type DecidedApproval,
   type FiledApproval,
+  type IdentityPort,
   type NodeApprovals,
-} from './approval-port.ts';
+} from './ports.ts';
 
-/** What asking again would not change. */
+/** Codes that a retry would not change. */
 const final: ReadonlySet<Code> = new Set([
   Code.FailedPrecondition,
   Code.InvalidArgument,
@@ -17,7 +21,7 @@ const final: ReadonlySet<Code> = new Set([
   Code.Unimplemented,
 ]);
 
-/** The requests of an SMS over the network. */
+/** Approvals of a registry over the network. */
 export class RemoteApprovals implements NodeApprovals {
   readonly #client: Client<typeof ApprovalService>;
   readonly #nodeId: string;
@@ -102,4 +106,50 @@ function explain(error: unknown): never {
   const text = `the registry: ${error.message}`;
   if (final.has(error.code)) throw new ApprovalRejected(text, { cause: error });
   throw new Error(text, { cause: error });
+}
+
+/** Identities of a registry over the network. */
+export class RemoteIdentities implements IdentityPort {
+  readonly #client: Client<typeof IdentityService>;
+  readonly #explain: (error: unknown) => never;
+
+  constructor(transport: Transport, explain: (error: unknown) => never) {
+    this.#client = createClient(IdentityService, transport);
+    this.#explain = explain;
+  }
+
+  async identify(sha256: string, signal: AbortSignal): Promise<Identity | null> {
+    const { owner } = await this.#client.identifyToken({ sha256 }, { signal }).catch(this.#explain);
+    if (owner === undefined) return null;
+    const { name, roles, namespace, readJournals, expiresAtMs } = owner;
+    return {
+      name,
+      // A role of a later version permits nothing here.
+      roles: roles.filter(isRole),
+      namespace,
+      mayReadJournals: readJournals,
+      expiresAtMs: expiresAtMs === undefined ? null : Number(expiresAtMs),
+    };
+  }
+
+  async issuer(signed: { readonly alg: string; readonly kid: string | null }, signal: AbortSignal) {
+    const { alg, kid } = signed;
+    const { issuer: found } = await this.#client
+      .describeIssuer({ alg, ...(kid === null ? {} : { kid }) }, { signal })
+      .catch((error: unknown) => {
+        // A registry of an earlier version does not describe its issuer.
+        if (error instanceof ConnectError && error.code === Code.Unimplemented) return { issuer: undefined };
+        return this.#explain(error);
+      });
+    if (found === undefined) return null;
+    const { issuer, audiences, nameClaim, rolesClaim, roles, journalValues, namespace, namespaceClaim } = found;
+    return {
+      ...{ issuer, audiences, nameClaim, rolesClaim, journalValues },
+      roles: new Map(roles.map(({ value, roles: given }) => [value, given.filter(isRole)])),
+      namespace: namespace ?? null,
+      namespaceClaim: namespaceClaim ?? null,
+      keys: found.keys.map((text) => parseJson(text)).filter(isJsonObject),
+      nodeNamespace: found.nodeNamespace,
+    };
+  }
 }

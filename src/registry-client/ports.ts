@@ -1,4 +1,7 @@
 import type { ApprovalStatus, BoundCall } from '../server/records/approval.ts';
+import type { Identity, IssuerDescription } from '../server/records/permissions.ts';
+import type { TaskRecord, TaskRevision } from '../server/records/task.ts';
+import type { RegistrySource } from './source.ts';
 
 /** What a registry says of a request. */
 export interface FiledApproval {
@@ -24,11 +27,11 @@ export interface AskedApproval {
   readonly definitionJson: string;
   readonly causeCode: string;
   readonly causeText: string;
-  /** The run is kept while it waits. */
+  /** The run is parked while it waits. */
   readonly isKept: boolean;
 }
 
-/** The registry answered, and will not take it, however often it is asked. */
+/** The registry rejected the request; a retry would be rejected as well. */
 export class ApprovalRejected extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
@@ -45,13 +48,32 @@ export interface DecidedApproval extends FiledApproval {
 /** Approval service of a registry. A failed request may be retried, unless it fails with ApprovalRejected. */
 export interface NodeApprovals {
   open(asked: AskedApproval, signal: AbortSignal): Promise<FiledApproval>;
-  /** Null: it is the caller's; otherwise why not. */
+  /** Null: the caller holds the grant; otherwise the reason for the refusal. */
   claim(id: string, claim: string, call: BoundCall, argumentsHash: string, signal: AbortSignal): Promise<string | null>;
   withdraw(id: string, reason: string, signal: AbortSignal): Promise<void>;
-  /** From now on, of all runs of its namespaces; null: nothing yet, and at first that it has begun. */
+  /** Decisions from now on, for all runs of the node's namespaces. Null is a liveness message, sent first when the watch starts. */
   decided(signal: AbortSignal): AsyncIterable<DecidedApproval | null>;
-  /** Those of the requests that still wait. */
+  /** The requests among `ids` that are still waiting. */
   waiting(ids: readonly string[], signal: AbortSignal): Promise<ReadonlySet<string>>;
-  /** Takes back what a run has asked. */
+  /** Withdraws all requests of a run. */
   withdrawAll(namespace: string, run: string, reason: string, signal: AbortSignal): Promise<void>;
+}
+
+/** Resolves tokens to identities. */
+export interface IdentityPort {
+  /** The owner of the token with this sha256, in hex; the token itself is not sent. Null: unknown token. Rejects without a response. */
+  identify(sha256: string, signal: AbortSignal): Promise<Identity | null>;
+  /** How to verify a token of the registry's issuer that was signed like this. Null: no issuer. Rejects like `identify`. */
+  issuer(
+    signed: { readonly alg: string; readonly kid: string | null },
+    signal: AbortSignal,
+  ): Promise<IssuerDescription | null>;
+}
+
+/** The tasks of a registry, as a node follows them. */
+export interface TaskPort extends RegistrySource<TaskRecord> {
+  /** Null: there is no such revision, or it is no longer retained. */
+  revision(taskId: string, revision: number, signal: AbortSignal): Promise<TaskRevision | null>;
+  /** The module as received; the caller must compare the digest. Rejects a module of more than `maxBytes`. */
+  module(sha256: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array>;
 }
