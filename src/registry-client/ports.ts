@@ -13,7 +13,7 @@ export interface FiledApproval {
   readonly decision: string;
   readonly reason: string;
   readonly decidedBy: readonly string[];
-  /** Until a waiting request is denied, or a yes ends; and since when it was decided. */
+  /** Time until a waiting request is denied or a grant expires, and time since the decision. */
   readonly leftMs: number;
   readonly ageMs: number;
 }

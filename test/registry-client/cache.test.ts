@@ -52,13 +52,13 @@ describe('the cache at start', () => {
     expect(states).toEqual(['ready']);
   });
 
-  it('tells of an empty registry too', async () => {
+  it('becomes ready with an empty registry', async () => {
     source.answer = listing(0);
     await start();
     expect(changes).toMatchObject([{ upserted: [], deleted: [], snapshot: { revision: 0 } }]);
   });
 
-  it('lets others wait for the first snapshot', async () => {
+  it('resolves ready() with the first snapshot', async () => {
     make();
     const ready = cache.ready(1_000);
     cache.start();
@@ -66,7 +66,7 @@ describe('the cache at start', () => {
     expect(await cache.ready(0)).toBe(true);
   });
 
-  it('lets nobody wait longer than they want to', async () => {
+  it('resolves ready() with false at the deadline', async () => {
     source.answer = 'never';
     await start();
     const ready = cache.ready(1_000);
@@ -80,7 +80,7 @@ describe('the cache at start', () => {
     expect(await cache.ready(60_000)).toBe(false);
   });
 
-  it('tries again, with longer and longer pauses, and is ready when it works', async () => {
+  it('retries with growing delays until a list succeeds', async () => {
     source.answer = new Error('connection refused');
     environment.randomValue = 0.999_999;
     await start({ timing: { backoff: { firstMs: 100, maxMs: 1_000 } } });
@@ -97,7 +97,7 @@ describe('the cache at start', () => {
     expect(cache.status().lastError).toBeNull();
   });
 
-  it('spreads the pauses at random between half and all of them', async () => {
+  it('randomizes delays between half and all of the backoff', async () => {
     source.answer = new Error('no');
     environment.randomValue = 0;
     await start({ timing: { backoff: { firstMs: 100, maxMs: 30_000 } } });
@@ -107,7 +107,7 @@ describe('the cache at start', () => {
     expect(environment.nextIn).toBe(150);
   });
 
-  it('gives a list that does not answer a deadline', async () => {
+  it('aborts a list without a response at its deadline', async () => {
     source.answer = 'never';
     await start({ timing: { listTimeoutMs: 700 } });
     await environment.advance(700);
@@ -120,7 +120,7 @@ describe('the cache at start', () => {
 });
 
 describe('events', () => {
-  it('are applied in order, each to a snapshot of its own', async () => {
+  it('are applied in order, each as a new snapshot', async () => {
     await start();
     const before = cache.snapshot();
     await environment.advance(10);
@@ -141,7 +141,7 @@ describe('events', () => {
     expect(source.lists).toHaveLength(1);
   });
 
-  it('name the servers that must be connected anew, and only those', async () => {
+  it('name exactly the servers that must be connected again', async () => {
     await start();
     source.stream.send(
       event(5, 6, {
@@ -156,7 +156,7 @@ describe('events', () => {
     expect(changes[1]).toMatchObject({ upserted: ['a', 'b', 'c'] });
   });
 
-  it('that change nothing tell nobody, and those of the past are passed over', async () => {
+  it('that change nothing notify no listener, and old events are ignored', async () => {
     await start();
     const again = sampleRecord('a', { mod_revision: 6, updated_at_ms: 3 });
     source.stream.send(event(3, 5, { deletes: ['a'] }), event(5, 6, { upserts: [again] }));
@@ -167,7 +167,7 @@ describe('events', () => {
     expect(source.lists).toHaveLength(1);
   });
 
-  it('without records make it list again, once for many', async () => {
+  it('without records cause one list for many events', async () => {
     source.canWatchRecords = false;
     source.answer = listing(5, ['a'], '');
     await start();
@@ -180,7 +180,7 @@ describe('events', () => {
     expect(changes[1]).toMatchObject({ upserted: ['c'], deleted: [] });
   });
 
-  it('reach every listener, also after one that throws', async () => {
+  it('reach every listener, even after a listener that throws', async () => {
     const thrown: unknown[] = [];
     const listeners = process.listeners('uncaughtException');
     process.removeAllListeners('uncaughtException');
@@ -212,7 +212,7 @@ describe('a full resync', () => {
     ['a heartbeat from the future', () => source.stream.send(heartbeat(6)), 'missed a change'],
     ['a stream that ends', () => source.stream.end(), 'the watch stream ended'],
     ['a stream that fails', () => source.stream.fail(new Error('ABORTED')), 'ABORTED'],
-  ])('follows %s, with the old snapshot until it is done', async (_what, happen, message) => {
+  ])('follows %s, and the old snapshot serves until it is done', async (_what, happen, message) => {
     await start();
     const before = cache.snapshot();
     const broken = source.stream;
@@ -233,12 +233,12 @@ describe('a full resync', () => {
   it.each([
     ['another epoch', 9, 'e2', 1],
     ['a higher revision', 9, 'e1', 0],
-  ])('says once that the registry was replaced when it has %s', async (_what, revision, epoch, times) => {
+  ])('reports once that the registry was replaced when it has %s', async (_what, revision, epoch, times) => {
     await start();
     const replaced: string[] = [];
     cache.onReplaced((now) => replaced.push(`${now.epoch} ${now.revision}`));
     const told = changes.length;
-    // The same records: the trail must have the new epoch all the same.
+    // The records are equal, but the audit log must have the new epoch.
     source.answer = listing(revision, ['a', 'b'], epoch);
     source.stream.end();
     await environment.advance(200);
@@ -248,7 +248,7 @@ describe('a full resync', () => {
     expect(changes.length - told).toBe(times);
   });
 
-  it('does not go back in one registry: one of several that is behind is asked again [registry.copies.forward]', async () => {
+  it('does not go back within one epoch: a registry that is behind is retried [registry.copies.forward]', async () => {
     await start();
     const { revision = 0 } = cache.snapshot() ?? {};
     source.answer = listing(revision - 1, ['a'], 'e1');
@@ -262,7 +262,7 @@ describe('a full resync', () => {
     expect(state()).toBe('ready');
   });
 
-  it('takes what the registry says also when its revision went back', async () => {
+  it('accepts a list of a registry without epochs whose revision went back', async () => {
     await start();
     source.answer = listing(2, ['z'], 'e2');
     source.stream.end();
@@ -271,7 +271,7 @@ describe('a full resync', () => {
     expect(ids()).toEqual(['z']);
   });
 
-  it('keeps the old snapshot for as long as it fails, and says how old it is', async () => {
+  it('serves the old snapshot with its age while lists fail', async () => {
     await start();
     source.answer = new Error('connection refused');
     source.stream.fail(new Error('connection lost'));
@@ -282,7 +282,7 @@ describe('a full resync', () => {
     expect(states).toEqual(['ready', 'degraded']);
   });
 
-  it('comes slower and slower where no stream ever works', async () => {
+  it('backs off while no stream works', async () => {
     environment.randomValue = 0.999_999;
     source.watchError = new Error('unimplemented');
     await start({ timing: { backoff: { firstMs: 100, maxMs: 1_000 } } });
@@ -293,7 +293,7 @@ describe('a full resync', () => {
     expect(ids()).toEqual(['a', 'b']);
   });
 
-  it('comes soon again after a stream that worked', async () => {
+  it('resets the backoff after a stream that worked', async () => {
     environment.randomValue = 0.999_999;
     source.answer = new Error('down');
     await start({ timing: { backoff: { firstMs: 100, maxMs: 10_000 } } });
@@ -311,7 +311,7 @@ describe('a full resync', () => {
 });
 
 describe('polling', () => {
-  it('finds what a silent stream did not tell, and replaces that stream', async () => {
+  it('detects a change that a silent stream missed, and replaces the stream', async () => {
     await start();
     const silent = source.stream;
     source.answer = listing(6, ['a', 'b', 'c']);
@@ -330,7 +330,7 @@ describe('polling', () => {
     [0, 30_000],
     [0.5, 75_000],
     [0.999_999, 120_000],
-  ])('comes between 30 and 120 seconds, at random: %s', async (random, expected) => {
+  ])('runs at a random interval between 30 and 120 seconds: %s', async (random, expected) => {
     environment.randomValue = random;
     await start();
     await environment.advance(expected - 1);
@@ -341,7 +341,7 @@ describe('polling', () => {
     expect(source.lists).toHaveLength(3);
   });
 
-  it('makes sure of the age where nothing changed, and leaves the stream alone', async () => {
+  it('confirms the snapshot if nothing changed, and does not touch the stream', async () => {
     await start();
     await environment.advance(30_000);
     expect(source.lists).toHaveLength(2);
@@ -350,7 +350,7 @@ describe('polling', () => {
     expect(changes).toHaveLength(1);
   });
 
-  it('is not needed where heartbeats say the same', async () => {
+  it('is skipped while heartbeats confirm the snapshot', async () => {
     await start();
     for (let i = 0; i < 20; i++) {
       await environment.advance(10_000);
@@ -363,7 +363,7 @@ describe('polling', () => {
     expect(source.lists.length).toBeGreaterThan(1);
   });
 
-  it('that fails degrades the cache, is tried again sooner, and leaves the stream alone', async () => {
+  it('that fails degrades the cache, is retried sooner, and does not touch the stream', async () => {
     await start();
     source.answer = new Error('too busy');
     await environment.advance(30_000);
@@ -376,7 +376,7 @@ describe('polling', () => {
     expect(source.streams).toHaveLength(1);
   });
 
-  it('does not undo what the stream told while it was under way', async () => {
+  it('does not undo events that arrived while it was in flight', async () => {
     await start();
     let answer: (value: ReturnType<typeof listing>) => void = () => {};
     source.list = () => new Promise((resolve) => (answer = resolve));
@@ -390,7 +390,7 @@ describe('polling', () => {
     expect(ids()).toEqual(['a', 'b', 'c']);
   });
 
-  it('notices a registry that was replaced', async () => {
+  it('detects a registry that was replaced', async () => {
     await start();
     source.answer = listing(3, ['x'], 'e2');
     await environment.advance(30_000);
@@ -400,7 +400,7 @@ describe('polling', () => {
 });
 
 describe('max_staleness_ms', () => {
-  it('makes an unconfirmed snapshot stale, and a confirmation makes it good again', async () => {
+  it('makes an unconfirmed snapshot stale until it is confirmed again', async () => {
     await start({ maxStalenessMs: 60_000 });
     source.answer = new Error('gone');
     source.stream.fail(new Error('gone'));
@@ -417,7 +417,7 @@ describe('max_staleness_ms', () => {
     expect(states).toEqual(['ready', 'degraded', 'stale', 'ready']);
   });
 
-  it('counts by the clock that went further, and not at all by one that was set back', async () => {
+  it('uses the clock with the larger age, and ignores a clock that was set back', async () => {
     await start({ maxStalenessMs: 60_000 });
     source.answer = new Error('gone');
     source.stream.fail(new Error('gone'));
@@ -433,7 +433,7 @@ describe('max_staleness_ms', () => {
     expect(cache.view()?.stale).toBe(true);
   });
 
-  it('never strikes a healthy registry without heartbeats, however short it is', async () => {
+  it('never makes the snapshot of a healthy registry without heartbeats stale, however short it is', async () => {
     environment.randomValue = 0.999_999;
     await start({ maxStalenessMs: 5_000 });
     await environment.advance(120_000);
@@ -442,7 +442,7 @@ describe('max_staleness_ms', () => {
 });
 
 describe('closing', () => {
-  it('ends the stream and every wait, and nothing comes after it', async () => {
+  it('ends the stream and every pending ready(), and no event follows', async () => {
     await start();
     const { stream } = source;
     await cache.close();
@@ -456,7 +456,7 @@ describe('closing', () => {
     await cache.close();
   });
 
-  it('does not wait for a source that does not answer', async () => {
+  it('does not wait for a source without a response', async () => {
     source.answer = 'never';
     await start();
     await cache.close();

@@ -6,7 +6,7 @@ interface FakeTimer {
   readonly callback: () => void;
 }
 
-/** A clock that stands still until it is told to go on. */
+/** A clock that only a test advances. */
 export class FakeEnvironment implements RegistryEnvironment {
   readonly #timers = new Set<FakeTimer>();
   #now = 1_000_000;

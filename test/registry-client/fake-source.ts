@@ -85,7 +85,7 @@ export class FakeSource implements RegistrySource {
 
   get stream(): FakeStream {
     const last = this.streams.at(-1);
-    if (last === undefined) throw new Error('nobody watches');
+    if (last === undefined) throw new Error('there is no watcher');
     return last;
   }
 }

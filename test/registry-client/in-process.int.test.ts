@@ -41,7 +41,7 @@ it('follows a store of the same process', async () => {
   expect(cache.status().state).toBe('ready');
 });
 
-it('comes to the same as the store after more changes than a watcher can hold', async () => {
+it('equals the store after more changes than a watcher can buffer', async () => {
   cache.start();
   await cache.ready(10_000);
   const done = changeWhere((change) => change.snapshot.records.has('last'));
@@ -58,7 +58,7 @@ it('comes to the same as the store after more changes than a watcher can hold', 
   );
 });
 
-it('keeps the last snapshot when the store is gone', async () => {
+it('keeps the last snapshot after the store is closed', async () => {
   await store.upsert(sampleRecord('a'));
   cache.start();
   await cache.ready(10_000);

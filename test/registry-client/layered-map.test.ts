@@ -6,7 +6,7 @@ const key = fc.integer({ min: 0, max: 300 }).map(String);
 const change = fc.tuple(key, fc.option(fc.record({ x: fc.integer() }), { nil: null }));
 const changes = fc.array(change, { maxLength: 60 });
 
-it('is what a map would be after the same changes, and older ones stay as they were', () => {
+it('equals a Map after the same changes, and earlier versions do not change', () => {
   fc.assert(
     fc.property(fc.array(changes, { maxLength: 12 }), (steps) => {
       const plain = new Map<string, { x: number }>();

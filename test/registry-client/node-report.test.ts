@@ -39,7 +39,7 @@ function start(intervalMs = 20_000) {
   return { environment, sent, failures, reporter };
 }
 
-it('reports regularly, and more often where the registry forgets sooner', async () => {
+it('reports at an interval, and more often if the registry expires reports sooner', async () => {
   const { environment, sent, reporter } = start();
   await environment.advance(1_000);
   expect(sent).toHaveLength(1);
@@ -52,7 +52,7 @@ it('reports regularly, and more often where the registry forgets sooner', async 
   await reporter.close();
 });
 
-it('reports changes together, soon, and one report at a time', async () => {
+it('combines changes in one report, and sends one report at a time', async () => {
   const { environment, sent, reporter } = start();
   await environment.advance(1_000);
   for (let i = 0; i < 10; i++) reporter.changed();
@@ -64,7 +64,7 @@ it('reports changes together, soon, and one report at a time', async () => {
   await reporter.close();
 });
 
-it('tries a report again that failed or took too long, soon and then more slowly', async () => {
+it('retries a report that failed or timed out, with backoff', async () => {
   const { environment, sent, failures, reporter } = start();
   environment.randomValue = 1;
   await environment.advance(1_000);
@@ -87,7 +87,7 @@ it('tries a report again that failed or took too long, soon and then more slowly
   await reporter.close();
 });
 
-it('stops when it is closed, also in the middle of a report', async () => {
+it('stops when it is closed, even during a report', async () => {
   const { environment, sent, failures, reporter } = start();
   await environment.advance(1_000);
   await reporter.close();

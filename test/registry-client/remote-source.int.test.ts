@@ -46,7 +46,7 @@ describe('a cache over the network', () => {
     expect(cache.status()).toMatchObject({ state: 'ready', lastError: null });
   });
 
-  it('keeps its snapshot while the registry is gone, and catches up when it is back', async () => {
+  it('keeps its snapshot while the registry is down, and catches up when it is back', async () => {
     const sms = await startTestSms();
     await put(sms, 'a');
     const cache = startCache({ source: sms.source() });
@@ -62,7 +62,7 @@ describe('a cache over the network', () => {
     expect([...(cache.snapshot()?.records.keys() ?? [])].sort()).toEqual(['a', 'b']);
   });
 
-  it('refuses its snapshot when it has become too old', async () => {
+  it('refuses its snapshot when it is too old', async () => {
     const sms = await startTestSms({ limit: { heartbeat_ms: 100 } });
     await put(sms, 'a');
     const cache = startCache({ source: sms.source(), maxStalenessMs: 1_500 });
@@ -74,7 +74,7 @@ describe('a cache over the network', () => {
     expect(cache.view()).toMatchObject({ stale: true });
   });
 
-  it('that slept through compaction resyncs', async () => {
+  it('that missed a compaction resyncs', async () => {
     const sms = await startTestSms({ limit: { kept_changes: 2 } });
     await put(sms, 'a');
     await put(sms, 'b');
@@ -106,7 +106,7 @@ describe('a cache over the network', () => {
     expect([...(cache.snapshot()?.records.keys() ?? [])].sort()).toEqual(['b', 'c', 'd', 'e', 'f']);
   });
 
-  it('sees a restored registry as another one, whatever its revision', async () => {
+  it('treats a restored registry as a different one, whatever its revision', async () => {
     const sms = await startTestSms();
     await put(sms, 'a');
     const backup = `${temporaryDirectory()}/backup.db`;
@@ -132,8 +132,8 @@ describe('a cache over the network', () => {
   });
 });
 
-describe('an SMS that does not know our fields', () => {
-  it('is followed by listing again at every event', async () => {
+describe('a registry without the fields of this project', () => {
+  it('is followed by a list at every event', async () => {
     const old = await new FakeOldSms().start();
     const stdio = { command: 'x' };
     old.upsert({ server_id: 'a', transport: 'MCP_TRANSPORT_STDIO', stdio, allowed_tools: ['*'] });
@@ -156,7 +156,7 @@ describe('an SMS that does not know our fields', () => {
     expect(cache.status()).toMatchObject({ state: 'ready' });
   });
 
-  it('whose records break a rule loses those alone', async () => {
+  it('with invalid records loses only those', async () => {
     const old = await new FakeOldSms().start();
     old.upsert({ server_id: 'good', transport: 'MCP_TRANSPORT_STDIO', stdio: { command: 'x' } });
     old.upsert({ server_id: 'bad', transport: 'MCP_TRANSPORT_STREAMABLE_HTTP', http: { url: 'gopher://x' } });
@@ -177,15 +177,15 @@ describe('an SMS that does not know our fields', () => {
   }
 });
 
-describe('the way to the registry', () => {
-  it('is refused without the right token, in words that do not repeat it', async () => {
+describe('the connection to the registry', () => {
+  it('is refused without a valid token, and the message does not repeat the token', async () => {
     const sms = await startTestSms();
     const complaint = String(await sms.source('a-wrong-token-a-wrong-token').list(signal()).catch(String));
     expect(complaint).toContain('unauthenticated');
     expect(complaint).not.toContain('a-wrong-token');
   });
 
-  it('is TLS where the url says so, trusting the given certificates alone', async () => {
+  it('uses TLS for https URLs and trusts only the given certificates', async () => {
     const directory = temporaryDirectory();
     const { cert, key } = selfSigned();
     writeFileSync(`${directory}/cert.pem`, cert);
@@ -202,21 +202,21 @@ describe('the way to the registry', () => {
     await expect(open(`http://localhost:${port}`, cert)).rejects.toThrow();
   });
 
-  it('that speaks without TLS where TLS was meant is explained', async () => {
+  it('that uses no TLS with a TLS server is explained', async () => {
     const sms = await startTestSms();
     const source = createRemoteSource({ address: `https://${sms.sms.grpc}`, token: 'never sent in clear' });
     onStop(() => source.close());
     await expect(source.list(signal())).rejects.toThrow('use http://HOST:PORT');
   });
 
-  it('that leads nowhere is an error that names it', async () => {
+  it('to an unreachable address fails with an error that names it', async () => {
     const source = createRemoteSource({ address: '127.0.0.1:1' });
     onStop(() => source.close());
     await expect(source.list(signal())).rejects.toThrow('the registry at http://127.0.0.1:1');
     expect(() => createRemoteSource({ address: 'ftp://x' })).toThrow('the address of the registry: expected HOST:PORT');
   });
 
-  it('lets other work go on while a large list is read', async () => {
+  it('yields to other work while a large list is read', async () => {
     const data = `${temporaryDirectory()}/registry.db`;
     await makeLargeRegistry(data, 2_000);
     const sms = await startTestSms({}, data);

@@ -21,7 +21,7 @@ it('a registry of an earlier version has no stops, and its servers are used', as
   expect([cache.view()?.stops?.size, cache.view()?.stale, cache.stops?.status().state]).toEqual([0, false, 'ready']);
 });
 
-it('a node of one namespace is stopped by its own and shared stops, and does not see others [stop.permission]', async () => {
+it('a node of one namespace sees its own and shared stops, and no others [stop.permission]', async () => {
   const sms = await startTestSms();
   const json = { name: 'node-a', roles: ['node'], namespace: 'team-a' };
   const { body } = await sms.http('POST', '/admin/api/tokens', { json });

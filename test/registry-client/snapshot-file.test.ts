@@ -23,7 +23,7 @@ describe('the file of a snapshot', () => {
     path = snapshotPath(join(temporaryDirectory(), 'spear'), source);
   });
 
-  it('gives back what was saved and when it was confirmed, for its owner alone [sms.node.saved]', async () => {
+  it('returns the saved records and their confirmation time, to the owner alone [sms.node.saved]', async () => {
     await writeSnapshotFile(path, source, snapshotAt(5), 1_700_000_000_000);
     const saved = await readSnapshotFile(path, source, serverKind);
     expect(saved).toMatchObject({ confirmedAtMs: 1_700_000_000_000, snapshot: { epoch: 'e1', revision: 5 } });
@@ -33,7 +33,7 @@ describe('the file of a snapshot', () => {
     expect(readdirSync(join(path, '..'))).toHaveLength(1);
   });
 
-  it('is shared: what another run has written is only confirmed', async () => {
+  it('is shared: a run confirms what another run has written', async () => {
     await writeSnapshotFile(path, source, snapshotAt(5), 1_700_000_000_000);
     const { ino } = statSync(path);
     await writeSnapshotFile(path, source, snapshotAt(5), 1_700_000_005_000);
@@ -43,7 +43,7 @@ describe('the file of a snapshot', () => {
     expect((await readSnapshotFile(path, source, serverKind))?.snapshot.records.size).toBe(1);
   });
 
-  it('is not used where it was changed, cut off, opened to others, or is of another registry', async () => {
+  it('is not used if it was changed, truncated, readable by others, or of another registry', async () => {
     await writeSnapshotFile(path, source, snapshotAt(5), 1_700_000_000_000);
     const whole = readFileSync(path, 'utf8');
     expect(await readSnapshotFile(path, 'https://other.example', serverKind)).toBeNull();
@@ -62,7 +62,7 @@ describe('the file of a snapshot', () => {
   });
 });
 
-describe('a cache that knows what an earlier run saved', () => {
+describe('a cache with the snapshot of an earlier run', () => {
   const environment = new FakeEnvironment();
   const saved = (ageMs = 60_000) => ({ snapshot: snapshotAt(5), confirmedAtMs: environment.now() - ageMs });
   let fake: FakeSource;
@@ -78,7 +78,7 @@ describe('a cache that knows what an earlier run saved', () => {
   });
   afterEach(() => cache.close());
 
-  it('goes on watching from there, and lists nothing', async () => {
+  it('resumes the watch from the saved revision without a list', async () => {
     await start();
     expect(cache.view()).toBeNull();
     expect(fake.stream.since).toBe(5);
@@ -91,7 +91,7 @@ describe('a cache that knows what an earlier run saved', () => {
     expect(fake.lists).toHaveLength(0);
   });
 
-  it('lists where the source knows nothing of it, or says nothing', async () => {
+  it('lists if the source does not know the revision, or does not answer', async () => {
     await start();
     fake.stream.fail(new Error('compacted'));
     await environment.advance(300);
@@ -104,7 +104,7 @@ describe('a cache that knows what an earlier run saved', () => {
     expect(cache.status()).toMatchObject({ state: 'ready', revision: 9 });
   });
 
-  it('serves it when it is asked to, with its age, until there is word from the source [sms.node.saved]', async () => {
+  it('serves it on request, with its age, until the source answers [sms.node.saved]', async () => {
     fake.answer = new Error('gone');
     fake.watchError = new Error('gone');
     await start({ maxStalenessMs: 100_000 });

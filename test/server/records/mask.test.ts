@@ -26,7 +26,7 @@ const stored = sampleRecord('web', {
   http: { url: 'https://a.example', headers: { 'X-Key': 'secret', 'X-Ref': `a-\${ENV:MCP_A}` } },
 });
 
-it('puts stored values back, whatever the case of a header [sms.http.mask_kept]', () => {
+it('restores stored values, whatever the case of a header [sms.http.mask_kept]', () => {
   const input = { http: { url: 'https://a.example', headers: { 'x-key': MASK, 'X-Ref': `${MASK}\${ENV:MCP_A}` } } };
   expect(unmask(input, stored)).toEqual({
     input: { http: { url: 'https://a.example', headers: { 'x-key': 'secret', 'X-Ref': `a-\${ENV:MCP_A}` } } },
@@ -39,13 +39,13 @@ it('refuses a mask around another reference than the stored one [sms.http.mask_k
   expect(unmask(input, stored).issues.map(({ path }) => path)).toEqual(['http.headers.X-Ref']);
 });
 
-it('leaves alone what is not a table of texts: others complain about that [sms.http.mask_kept]', () => {
+it('does not change input of the wrong type, which validation reports [sms.http.mask_kept]', () => {
   for (const input of [{}, { http: 7 }, { http: { headers: [] } }, { stdio: { env: { A: 7 } } }]) {
     expect(unmask(input, stored)).toEqual({ input, issues: [] });
   }
 });
 
-it('does not change the record that it shows', () => {
+it('does not modify the record', () => {
   expect(maskRecord(stored).http?.headers['X-Key']).toBe(MASK);
   expect(stored.http?.headers['X-Key']).toBe('secret');
 });
@@ -64,12 +64,12 @@ it.each([
   expect(maskUrl(url)).toBe(shown);
 });
 
-it('shows arguments without those that look like credentials', () => {
+it('masks arguments that look like credentials', () => {
   const args = ['serve', '--token', 'hunter22', '--api-key=hunter22', '--port', '8080', 'https://b:hunter22@x/'];
   expect(maskArguments(args)).toEqual(['serve', '--token', MASK, `--api-key=${MASK}`, '--port', '8080', MASK]);
 });
 
-it('puts a stored url and stored arguments back where their masks stand', () => {
+it('restores a stored url and stored arguments in place of their masks', () => {
   const url = 'https://bob:hunter22@a.example/?api_key=k-1234&q=1';
   const web = sampleRecord('web', { transport: 'streamable_http', stdio: undefined, http: { url } });
   const shown = maskRecord(web).http?.url ?? '';

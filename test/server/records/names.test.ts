@@ -14,7 +14,7 @@ it.each(inherited)('refuses %s as a namespace, task, server and token', (name) =
   expect(checkTaskRecord('t', { name: 'x', namespace: name, wasm: 'x' })).toHaveProperty('complaint');
 });
 
-it('accepts names that only begin like one', () => {
+it('accepts names that only start with an inherited name', () => {
   const name = 'constructor-2';
   expect([isNamespace(name), isServerId(name), isTokenName(name)]).toEqual([true, true, true]);
   expect(checkTaskRecord('t', { name, namespace: name, wasm: 'x' })).toHaveProperty('document');

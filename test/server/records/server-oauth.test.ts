@@ -21,7 +21,7 @@ function issuesOf(oauth: unknown, http: Record<string, unknown> = {}): string[] 
 const sample = (oauth: unknown = machine) =>
   sampleRecord('a', { transport: 'streamable_http', stdio: undefined, http: { url, oauth } });
 
-it('http.oauth says how a token is got [mcp.oauth.record]', () => {
+it('http.oauth configures how a token is requested [mcp.oauth.record]', () => {
   const parsed = parse({ ...machine, scopes: ['read'], issuer: 'https://login.example/' });
   expect(parsed).toMatchObject({ ok: true, warnings: [] });
   expect(parsed.ok && parsed.record.http?.oauth).toEqual({
@@ -37,7 +37,7 @@ it('http.oauth says how a token is got [mcp.oauth.record]', () => {
   expect(sampleRecord('b', { transport: 'streamable_http', stdio: undefined, http: { url } }).http?.oauth).toBeNull();
 });
 
-describe('a secret that is written out', () => {
+describe('a literal secret', () => {
   it.each(['client_secret', 'private_key'])('as %s is refused and not repeated [mcp.oauth.references]', (field) => {
     const literal = 'c4n4ry-s3cr3t-0123456789';
     const text = JSON.stringify(issuesOf({ ...machine, client_secret: undefined, [field]: literal }));
@@ -46,7 +46,7 @@ describe('a secret that is written out', () => {
   });
 });
 
-describe('a block that contradicts itself is refused', () => {
+describe('a contradictory block is refused', () => {
   it.each([
     [{ grant: 'password' }, {}, 'http.oauth.grant must be "client_credentials" or "authorization_code"'],
     [{ ...machine, client_id: null }, {}, 'http.oauth.client_id is required with client_secret or private_key'],
@@ -66,26 +66,26 @@ describe('a block that contradicts itself is refused', () => {
   });
 });
 
-it('warns where the server would decide who gets the secret', () => {
+it('warns if the server would choose the authorization server that gets the secret', () => {
   const parsed = parse(machine);
   expect(parsed.ok && parsed.warnings).toEqual([
     { path: 'http.oauth.issuer', message: expect.stringContaining('the server decides') },
   ]);
 });
 
-it('its references count as such, and stand in the clear', () => {
+it('its references are recognized and not masked', () => {
   expect(referencedNames(sample())).toContain('MCP_SECRET');
   expect(maskRecord(sample()).http?.oauth?.client_secret).toBe('env:MCP_SECRET');
 });
 
 describe('over the wire', () => {
-  it('comes back unchanged', () => {
+  it('round-trips unchanged', () => {
     const record = sample({ ...machine, scopes: ['read', 'write'], issuer: 'https://login.example' });
     const back = parseRecord(wireToInput(recordToWire(record)), { strict: true });
     expect(back.ok && back.record).toEqual(record);
   });
 
-  it('is kept by a client that does not know it, and removed by an empty message [mcp.oauth.older-clients]', () => {
+  it('is kept by an upsert of an older client, and removed by an empty message [mcp.oauth.older-clients]', () => {
     const stored = sample();
     const { oauth: _left, ...older } = recordToWire(stored);
     expect(upsertToInput(older, stored).http).toMatchObject({ url, oauth: { client_id: 'me' } });

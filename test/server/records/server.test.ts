@@ -27,7 +27,7 @@ function warningsOf(input: unknown, options: ParseOptions = { strict: false }): 
 }
 
 describe('a record', () => {
-  it('is completed with every default and frozen to the bottom [record.defaults]', () => {
+  it('is completed with every default and deeply frozen [record.defaults]', () => {
     const parsed = parseRecord({ server_id: 'fs', transport: 'stdio', stdio: { command: 'npx' } }, { strict: true });
     if (!parsed.ok) throw new Error('refused');
     expect(parsed.record).toEqual({
@@ -67,7 +67,7 @@ describe('a record', () => {
     }
   });
 
-  it('keeps everything that is given', () => {
+  it('keeps every given field', () => {
     const input = {
       server_id: 'Web.1_x-y',
       display_name: 'Web',
@@ -103,7 +103,7 @@ describe('a record', () => {
     expect(parsed).toMatchObject({ ok: true, record: input, warnings: [] });
   });
 
-  it('takes null, an empty text and a zero budget as not given [record.defaults]', () => {
+  it('reads null, an empty text and a zero budget as not given [record.defaults]', () => {
     const parsed = parseRecord(
       {
         ...stdio,
@@ -127,14 +127,14 @@ describe('a record', () => {
     });
   });
 
-  it('with a sandbox block is sandboxed unless the block says otherwise', () => {
+  it('with a sandbox block requires the sandbox by default', () => {
     const parsed = parseRecord({ ...stdio, sandbox: { network: 'deny', writable_paths: ['/data'] } }, { strict: true });
     expect(parsed).toMatchObject({
       record: { sandbox: { mode: 'required', network: 'deny', read_only_paths: [], writable_paths: ['/data'] } },
     });
   });
 
-  it('may list variables to pass on, in a file only', () => {
+  it('may list env_from variables in a file only', () => {
     const input = inStdio({ env: { A: '1' }, env_from: ['MCP_TOKEN'] });
     expect(parseRecord(input, { strict: true, fromFile: true })).toMatchObject({
       record: { stdio: { env: { A: '1', MCP_TOKEN: ref('MCP_TOKEN') } } },
@@ -270,14 +270,14 @@ describe('a record is refused', () => {
     if (min > 1) expect(withBudget(min - 1)).toEqual([`budgets.${name}: must be at least ${min}`]);
   });
 
-  it('when it is larger than a record may be, however its parts are spread', () => {
+  it('when the whole record is too large, whatever its parts', () => {
     const args = Array.from({ length: 5 }, () => 'a'.repeat(recordLimits.argChars));
     expect(issuesOf(inStdio({ args }))).toEqual([
       expect.stringMatching(/^: the server has \d+ bytes; the limit is 65536/),
     ]);
   });
 
-  it('with all that is wrong with it at once [record.validation]', () => {
+  it('with all issues at once [record.validation]', () => {
     const issues = issuesOf({ transport: 'ftp', budgets: { tool_timeout_ms: 1 }, allowed_tools: [7] });
     expect(issues.map((issue) => issue.split(':')[0])).toEqual([
       'server_id',
@@ -287,7 +287,7 @@ describe('a record is refused', () => {
     ]);
   });
 
-  it('for its protocol only by whoever wrote it: others read what they do not know as legacy [record.protocol]', () => {
+  it('for an unknown protocol in strict mode only; otherwise it is read as legacy [record.protocol]', () => {
     const read = parseRecord({ ...stdio, protocol: 'newest' }, { strict: false });
     expect(read).toMatchObject({ ok: true, record: { protocol: 'legacy' }, warnings: [{ path: 'protocol' }] });
     const written = parseRecord({ ...stdio, protocol: 'newest' }, { strict: true });
@@ -297,7 +297,7 @@ describe('a record is refused', () => {
     }
   });
 
-  it('with a bounded number of issues, for a file that is no record', () => {
+  it('with a bounded number of issues, for a file that is not a record', () => {
     expect(issuesOf({ ...stdio, allowed_tools: Array(500).fill('') })).toHaveLength(100);
   });
 });
@@ -323,7 +323,7 @@ describe('unknown fields', () => {
   });
 });
 
-describe('a doubtful record is accepted with a warning', () => {
+describe('a record with a likely mistake is accepted with a warning', () => {
   const secret = 'hunter2-hunter2';
   const cases: [string, unknown, string][] = [
     ['a secret variable in clear', inStdio({ env: { API_TOKEN: secret } }), 'stdio.env.API_TOKEN: looks like'],
@@ -381,7 +381,7 @@ describe('a doubtful record is accepted with a warning', () => {
     expect(warningsOf(input)).toEqual([]);
   });
 
-  it('and issues do not repeat values either', () => {
+  it('issues do not repeat values either', () => {
     const broken = {
       server_id: `x ${secret}`,
       transport: secret,

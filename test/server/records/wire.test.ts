@@ -71,7 +71,7 @@ const inputs = fc.oneof(
   }),
 );
 
-it('brings every record over the wire and back unchanged', () => {
+it('round-trips every record unchanged', () => {
   fc.assert(
     fc.property(inputs, (input) => {
       const parsed = parseRecord(input, { strict: true });
@@ -83,7 +83,7 @@ it('brings every record over the wire and back unchanged', () => {
   );
 });
 
-it('speaks with the numbers that other clients know [sms.wire.numbers]', () => {
+it('uses the field numbers that existing clients know [sms.wire.numbers]', () => {
   const numbers = (schema: { fields: readonly { name: string; number: number }[] }) =>
     Object.fromEntries(schema.fields.map(({ name, number }) => [name, number]));
   expect(Object.fromEntries(McpTransportSchema.values.map(({ name, number }) => [name, number]))).toEqual({
@@ -176,7 +176,7 @@ describe('an upsert', () => {
     return parsed.record;
   };
 
-  it('of an older client keeps our fields and says the others [sms.upsert.keeps_our_fields]', () => {
+  it('of an older client keeps the fields of this project and sets the others [sms.upsert.keeps_our_fields]', () => {
     expect(upsert({ ...base, budgets: { toolTimeoutMs: 500n } })).toMatchObject({
       tool_prefix: 'files',
       tags: ['team-a'],
@@ -190,7 +190,7 @@ describe('an upsert', () => {
     expect(upsert(base).budgets).toMatchObject(kept);
   });
 
-  it('of a client that knows them changes them, tags to none included [sms.upsert.keeps_our_fields]', () => {
+  it('of a newer client changes them, including tags to none [sms.upsert.keeps_our_fields]', () => {
     expect(upsert({ ...base, tags: ['b'] })).toMatchObject({
       tags: ['b'],
       tool_prefix: 'files',
@@ -211,7 +211,7 @@ describe('an upsert', () => {
     });
   });
 
-  it('of a client that knows the messages empties one by an empty one [sms.upsert.keeps_our_fields]', () => {
+  it('of a newer client clears a field with an empty message [sms.upsert.keeps_our_fields]', () => {
     expect(upsert({ ...base, repeatable: {}, pins: {}, connectionScope: {}, clientFeatures: {} })).toMatchObject({
       ...messages,
       repeatable: [],
@@ -228,7 +228,7 @@ describe('an upsert', () => {
     });
   });
 
-  it('of an older client, which says legacy of every server, leaves the protocol as it is [sms.upsert.keeps_our_fields]', () => {
+  it('of an older client, which always sends legacy, keeps the protocol [sms.upsert.keeps_our_fields]', () => {
     const pinned = { ...stored, protocol: '2026-07-28' } as const;
     const kept = (fields: { readonly protocol?: string; readonly era?: { readonly protocol: string } }) =>
       upsertToInput(create(McpServerRecordSchema, { ...base, ...fields }), pinned).protocol;
@@ -239,7 +239,7 @@ describe('an upsert', () => {
     expect(recordToWire(pinned)).toMatchObject({ protocol: 'legacy', era: { protocol: '2026-07-28' } });
   });
 
-  it('that makes an http server of it leaves the sandbox behind [sms.upsert.keeps_our_fields]', () => {
+  it('that changes the transport to http removes the sandbox [sms.upsert.keeps_our_fields]', () => {
     const record = upsert({ ...base, transport: 2, stdio: {}, http: { url: 'https://a.example' } });
     expect(record).toMatchObject({ transport: 'streamable_http', sandbox: null, tags: ['team-a'] });
   });

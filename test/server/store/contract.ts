@@ -51,11 +51,11 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       expect(await store.get('fs')).toBeNull();
     });
 
-    it('is another store than the next one [store.epoch]', async () => {
+    it('has an epoch of its own [store.epoch]', async () => {
       expect(await (await newStore()).epoch()).not.toBe(await (await newStore()).epoch());
     });
 
-    it('keeps records, stamped with revision and time, in the order of their ids', async () => {
+    it('returns records with revision and time, ordered by id', async () => {
       let time = 1000;
       const store = await newStore({ now: () => time++ });
       const b = await store.upsert(sampleRecord('b', { mod_revision: 99, updated_at_ms: 99 }));
@@ -69,7 +69,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       expect((await store.list()).records).toEqual([a.record, b.record]);
     });
 
-    it('raises the revision with every change and with nothing else [store.revision]', async () => {
+    it('increases the revision with every change and only then [store.revision]', async () => {
       const store = await newStore();
       const seen = [await store.revision()];
       seen.push((await store.upsert(sampleRecord('a'))).revision);
@@ -85,7 +85,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       expect(await store.revision()).toBe(last);
     });
 
-    it('writes on condition of the revision of the record', async () => {
+    it('writes only if the record is at the expected revision', async () => {
       const store = await newStore();
       const made = await store.upsert(sampleRecord('a'), { ifModRevision: 0 });
       const changed = sampleRecord('a', { display_name: 'A' });
@@ -105,7 +105,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       expect(await store.get('a')).toBeNull();
     });
 
-    it('makes many changes as one step that watchers see whole [store.apply]', async () => {
+    it('applies many changes as one step, and watchers receive one event [store.apply]', async () => {
       const store = await newStore();
       const kept = await store.upsert(sampleRecord('kept'));
       const gone = await store.upsert(sampleRecord('gone'));
@@ -139,7 +139,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       expect(idsOf(replayed)).toEqual(['a', 'b', 'next']);
     });
 
-    it('makes none of many changes where one cannot be made [store.apply]', async () => {
+    it('applies none of many changes if one is not possible [store.apply]', async () => {
       const store = await newStore();
       const { revision } = await store.upsert(sampleRecord('a'));
       const before = await store.list();
@@ -149,7 +149,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
         [{ upsert: sampleRecord('a'), ifModRevision: 0 }, 'already_exists'],
         [{ upsert: sampleRecord('a'), ifModRevision: revision + 1 }, 'revision_mismatch'],
         [{ remove: 'a', ifModRevision: revision + 1 }, 'revision_mismatch'],
-        [{ remove: 'nobody' }, 'not_found'],
+        [{ remove: 'missing' }, 'not_found'],
         [{ upsert: sampleRecord('c'), ifModRevision: revision }, 'not_found'],
       ];
       for (const [change, code] of refused) {
@@ -163,7 +163,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       expect(await watch.next()).toMatchObject({ prevRevision: revision });
     });
 
-    it('lets others write while many changes are made ready, and sees what they wrote [store.apply]', async () => {
+    it('serves concurrent writes while it prepares many changes, and respects them [store.apply]', async () => {
       const store = await newStore({ keptChanges: 100 });
       const many = Array.from({ length: 3_000 }, (_, index) => ({
         upsert: sampleRecord(`s${index}`),
@@ -190,7 +190,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       expect((await store.list()).records).toHaveLength(3_000);
     });
 
-    it('remembers where a record came from, beside it', async () => {
+    it('stores the origin of a record beside it', async () => {
       const store = await newStore();
       await store.upsert(sampleRecord('a'));
       const b = await store.upsert(sampleRecord('b'), { origin: 'directory:b.toml' });
@@ -202,7 +202,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
         ]),
       );
 
-      // Repeating a record takes nobody's record over, changing it does.
+      // Writing the same content keeps the origin; changing it does not.
       await store.upsert(sampleRecord('a'), { origin: 'directory:a.toml' });
       await store.upsert(sampleRecord('b', { display_name: 'B' }));
       expect(await store.origins()).toEqual(
@@ -215,7 +215,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       expect(await store.origins()).toEqual(new Map([['a', 'api']]));
     });
 
-    it('tells a watcher of every change, each starting where the one before ended', async () => {
+    it('sends every change to a watcher, each starting at the end of the previous one', async () => {
       const store = await newStore();
       const start = await store.revision();
       const watch = watching(store, start);
@@ -237,7 +237,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       });
     });
 
-    it('wakes a watcher that waits', async () => {
+    it('wakes a waiting watcher', async () => {
       const store = await newStore();
       const watch = watching(store, await store.revision());
       const waiting = watch.next();
@@ -245,7 +245,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       expect(idsOf(await waiting)).toEqual(['a']);
     });
 
-    it('tells what was missed since a revision as one step, then goes on', async () => {
+    it('sends the changes since a revision as one event, then later changes', async () => {
       const store = await newStore();
       await store.upsert(sampleRecord('old'));
       const since = (await store.upsert(sampleRecord('gone'))).revision;
@@ -261,7 +261,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       expect(await watch.next()).toMatchObject({ prevRevision: last.revision, revision: next.revision });
     });
 
-    it('leaves no hole between the past and what follows', async () => {
+    it('leaves no gap between past and later changes', async () => {
       const store = await newStore();
       const readers: Promise<void>[] = [];
       const writes = 60;
@@ -286,7 +286,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       await Promise.all(readers);
     });
 
-    it('ends a watch when it is told to', async () => {
+    it('ends a watch on its signal', async () => {
       const store = await newStore();
       const watch = watching(store, await store.revision());
       const waiting = watch.step();
@@ -306,7 +306,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       },
     );
 
-    it('forgets old changes: from there a watch is refused, from 0 it gets everything', async () => {
+    it('compacts old changes: a watch from there fails, a watch from 0 gets all records', async () => {
       const store = await newStore({ keptChanges: 3 });
       const revisions: number[] = [];
       for (const id of ['a', 'b', 'c', 'd', 'e']) revisions.push((await store.upsert(sampleRecord(id))).revision);
@@ -320,7 +320,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       expect(idsOf(all)).toEqual(['b', 'c', 'd', 'e']);
     });
 
-    it('says nothing to a watcher from 0 while there is nothing', async () => {
+    it('sends no event to a watcher from 0 while the store is empty', async () => {
       const store = await newStore();
       const watch = watching(store, 0);
       const first = watch.next();
@@ -328,7 +328,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       expect(idsOf(await first)).toEqual(['a']);
     });
 
-    it('cuts off a watcher that does not read, and nobody waits for it', async () => {
+    it('disconnects a watcher that does not read, without delaying others', async () => {
       const store = await newStore({ watcherQueue: 4 });
       const start = await store.revision();
       const slow = watching(store, start);
@@ -344,14 +344,14 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       await expect(slow.step()).rejects.toMatchObject({ code: 'lagging' });
     });
 
-    it('lets a watcher have as many waiting events as its queue holds', async () => {
+    it('buffers as many events for a watcher as its queue holds', async () => {
       const store = await newStore({ watcherQueue: 4 });
       const watch = watching(store, await store.revision());
       for (let i = 0; i < 4; i++) await store.upsert(sampleRecord(`s${i}`));
       for (let i = 0; i < 4; i++) expect(idsOf(await watch.next())).toEqual([`s${i}`]);
     });
 
-    it('says so after it was closed', async () => {
+    it('fails with closed after close', async () => {
       const store = await newStore();
       const watch = watching(store, await store.revision());
       const waiting = watch.step();
@@ -372,7 +372,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       await store.close();
     });
 
-    it('hands out records that nobody can change', async () => {
+    it('returns frozen records', async () => {
       const store = await newStore();
       const { record } = await store.upsert(sampleRecord('a'));
       expect(Object.isFrozen(record) && Object.isFrozen(record.stdio)).toBe(true);

@@ -29,7 +29,7 @@ describeStore('SQLite', async (options) => {
 });
 
 describe('a registry file', () => {
-  it('holds everything for the next start, the log included', async () => {
+  it('holds everything for the next start, including the change log', async () => {
     const path = newPath();
     const first = openSqliteStore(path, { keptChanges: 2, now: () => 42 });
     await first.servers.upsert(sampleRecord('a'));
@@ -57,7 +57,7 @@ describe('a registry file', () => {
     await second.close();
   });
 
-  it('is made together with its directory, for its owner alone', async () => {
+  it('is created with its directory, readable by its owner alone', async () => {
     const path = join(directory, 'new', 'deep', 'registry.db');
     const store = openSqliteStore(path);
     await store.servers.upsert(sampleRecord('a'));
@@ -109,7 +109,7 @@ describe('a registry file', () => {
     await store.close();
   });
 
-  it('of another program or a later version is refused and left alone', () => {
+  it('of another program or a later version is refused and not changed', () => {
     const foreign = newPath();
     const other = new DatabaseSync(foreign);
     other.exec('CREATE TABLE t (x)');
@@ -128,7 +128,7 @@ describe('a registry file', () => {
     expect(() => openSqliteStore(later)).toThrow(`${later} has format 99; this version reads formats 1 to 2`);
   });
 
-  it('of the format before this one is brought to it once, with all that it held [store.format]', async () => {
+  it('of the previous format is migrated once, with all records [store.format]', async () => {
     const path = newPath();
     const record = sampleRecord('a', { tags: ['x'], updated_at_ms: 5, mod_revision: 7 });
     makeFormat1(path, record);
@@ -152,7 +152,7 @@ describe('a registry file', () => {
     await again.close();
   });
 
-  it('of the format before this one may be restored from a backup [store.format]', async () => {
+  it('of the previous format can be restored from a backup [store.format]', async () => {
     const [backup, path] = [newPath(), newPath()];
     makeFormat1(backup, sampleRecord('a', { mod_revision: 7 }));
     await restoreSqliteStore(backup, path);
@@ -166,7 +166,7 @@ describe('a registry file', () => {
     await store.close();
   });
 
-  it('that cannot be brought to this format stays what it was [store.format]', () => {
+  it('that cannot be migrated is not changed [store.format]', () => {
     const path = newPath();
     makeFormat1(path, sampleRecord('a'));
     const db = new DatabaseSync(path);
@@ -180,7 +180,7 @@ describe('a registry file', () => {
     left.close();
   });
 
-  it('keeps the kinds of records apart: each has its own revisions, log and watchers [sms.kinds]', async () => {
+  it('separates the kinds of records: each has its own revisions, log and watchers [sms.kinds]', async () => {
     const store = openSqliteStore(newPath());
     const signal = new AbortController().signal;
     const [servers, profiles] = [store.servers.watch(0, signal), store.profiles.watch(0, signal)].map((watch) =>
@@ -200,7 +200,7 @@ describe('a registry file', () => {
     await store.close();
   });
 
-  it('fills in fields that a record of an older version does not have', async () => {
+  it('fills in fields that a record of an older version lacks', async () => {
     const path = newPath();
     const store = openSqliteStore(path);
     await store.servers.upsert(sampleRecord('a', { tags: ['x'] }));
@@ -237,8 +237,8 @@ describe('a registry file', () => {
   });
 });
 
-describe('a registry file that is not whole', () => {
-  it('is refused when it was emptied, with what to do', () => {
+describe('a damaged registry file', () => {
+  it('is refused when it is empty, with advice', () => {
     const path = newPath();
     writeFileSync(path, '');
     expect(() => openSqliteStore(path)).toThrow(`${path} is empty (0 bytes)`);
@@ -250,7 +250,7 @@ describe('a registry file that is not whole', () => {
     ['is not JSON', `'{"server_id"'`, 'the value is not JSON'],
     ['breaks a rule', `json_set(record, '$.transport', 'pigeon')`, 'transport must be'],
     ['is that of another', `json_set(record, '$.server_id', 'a')`, 'server_id does not match the key of the server'],
-  ])('names a record that %s, leaves it out, and lets it be mended', async (_what, to, problem) => {
+  ])('reports and skips a record that %s, and it can be replaced', async (_what, to, problem) => {
     const path = newPath();
     const first = openSqliteStore(path);
     for (const id of ['a', 'b', 'c']) await first.servers.upsert(sampleRecord(id));
@@ -272,7 +272,7 @@ describe('a registry file that is not whole', () => {
     await again.close();
   });
 
-  it('of which nothing could be begun is not left behind', () => {
+  it('that could not be created is not left behind', () => {
     const path = newPath();
     expect(() => openSqliteStore(path, { maxBytes: 4096 })).toThrow('full');
     expect(existsSync(path)).toBe(false);
@@ -281,7 +281,7 @@ describe('a registry file that is not whole', () => {
 });
 
 describe('a disk that is full', () => {
-  it('refuses what it cannot hold, says so, and is read on; what makes room works [store.no_room]', async () => {
+  it('rejects writes with the reason, still serves reads, and accepts removals [store.no_room]', async () => {
     const path = newPath();
     const maxBytes = 64 * 1024;
     const store = openSqliteStore(path, { maxBytes });
@@ -303,7 +303,7 @@ describe('a disk that is full', () => {
 });
 
 describe('a backup', () => {
-  it('is complete while writes go on, and restores to another epoch', async () => {
+  it('is complete during writes, and restores with another epoch', async () => {
     const path = newPath();
     const store = openSqliteStore(path);
     for (let i = 0; i < 50; i++) await store.servers.upsert(sampleRecord(`s${i}`, { display_name: 'x'.repeat(100) }));
@@ -330,7 +330,7 @@ describe('a backup', () => {
     expect(readdirSync(directory).filter((name) => /partial|restore/.test(name))).toEqual([]);
   });
 
-  it('never shows a revision again, however often and wherever it is restored', async () => {
+  it('never repeats a revision, however often and wherever it is restored', async () => {
     const path = newPath();
     const first = openSqliteStore(path);
     const copied = await first.servers.upsert(sampleRecord('a'));
@@ -344,7 +344,7 @@ describe('a backup', () => {
       const { epoch, revision, records: servers } = await store.servers.list();
       expect(servers.map((record) => record.server_id)).toEqual(['a']);
       expect(revision).toBeGreaterThan(highest);
-      // Whoever followed the copied registry is told to list.
+      // Watchers of the copied registry must list again.
       const signal = new AbortController().signal;
       const watch = store.servers.watch(copied.revision, signal)[Symbol.asyncIterator]();
       await expect(watch.next()).rejects.toMatchObject({ code: 'compacted' });
@@ -374,7 +374,7 @@ describe('a backup', () => {
   it.each([
     ['an empty file', ''],
     ['a file that is no database', 'not a database '.repeat(500)],
-  ])('takes the place of %s', async (_what, content) => {
+  ])('replaces %s', async (_what, content) => {
     const path = newPath();
     const store = openSqliteStore(path);
     await store.servers.upsert(sampleRecord('a'));
@@ -387,7 +387,7 @@ describe('a backup', () => {
     await restored.close();
   });
 
-  it('restores where there was nothing', async () => {
+  it('restores to a new path', async () => {
     const path = newPath();
     const store = openSqliteStore(path);
     await store.servers.upsert(sampleRecord('a'));
@@ -400,7 +400,7 @@ describe('a backup', () => {
     await restored.close();
   });
 
-  it('that is none is refused, and what is there stays', async () => {
+  it('that is not a backup is refused, and the current file stays', async () => {
     const path = newPath();
     const store = openSqliteStore(path);
     await store.servers.upsert(sampleRecord('a'));
@@ -417,8 +417,8 @@ describe('a backup', () => {
   });
 });
 
-describe('a process killed in a storm of writes', () => {
-  it('leaves every write it told of, and no revision twice', { timeout: 120_000 }, async () => {
+describe('a process killed during many writes', () => {
+  it('leaves every acknowledged write, and no revision twice', { timeout: 120_000 }, async () => {
     const path = newPath();
     const expected = new Map<string, string | null>();
     let lastRevision = 0;
@@ -436,7 +436,7 @@ describe('a process killed in a storm of writes', () => {
       epoch ??= await store.servers.epoch();
       expect(await store.servers.epoch()).toBe(epoch);
       const { revision, records: servers } = await store.servers.list();
-      // The write under way when it died may be there too; its acknowledgement was not.
+      // The write in flight at the kill may be stored without an acknowledgement.
       expect(revision).toBeGreaterThanOrEqual(lastRevision);
       expect(revision).toBeLessThanOrEqual(lastRevision + 1);
       const unheard = revision === lastRevision ? null : await lastChanged(store, lastRevision);

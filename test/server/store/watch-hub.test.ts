@@ -12,7 +12,7 @@ const open = () => new AbortController().signal;
 /** A watcher holds on to its signal for as long as it is there. */
 const isHeld = (signal: AbortSignal) => getEventListeners(signal, 'abort').length > 0;
 
-it('forgets watchers that were cut off, stopped or returned', async () => {
+it('drops watchers that were disconnected, aborted or returned', async () => {
   const hub = new WatchHub(2);
   const stopping = new AbortController();
   const [slow, stopped, left] = [open(), stopping.signal, open()];
@@ -30,7 +30,7 @@ it('forgets watchers that were cut off, stopped or returned', async () => {
   expect(held()).toEqual([false, false, false]);
 });
 
-it('serves several reads of one watcher in order', async () => {
+it('answers concurrent reads of one watcher in order', async () => {
   const hub = new WatchHub(2);
   const reader = hub.subscribe(event(1), open())[Symbol.asyncIterator]();
   const reads = [reader.next(), reader.next(), reader.next()];

@@ -43,13 +43,13 @@ function open(url: string, env: Record<string, string> = {}) {
 const ok = (response: ServerResponse) => response.setHeader('content-type', 'application/json').end('{}');
 const namesIn = ({ body }: Sent) => [...body.matchAll(/"name":"(span \d+)"/g)].map(([, name]) => name);
 
-describe('spans on their way to a collector', () => {
-  it('go together, with the headers of the config, and without any secret [telemetry.settings] [telemetry.no-content]', async () => {
+describe('spans sent to a collector', () => {
+  it('are sent in batches, with the configured headers and without secrets [telemetry.settings] [telemetry.no-content]', async () => {
     const { url, sent } = await openReceiver(ok);
     const { tracer, telemetry, said } = open(url, {
       OTEL_EXPORTER_OTLP_HEADERS: 'authorization=Bearer%20of-a-test-0123',
     });
-    const secret = new Secret('a-secret-that-somebody-told-0123456789').reveal();
+    const secret = new Secret('a-secret-in-a-span-name-0123456789').reveal();
     for (const number of [1, 2, 3]) {
       const attributes = { told: `x ${secret} y`, long: 'l'.repeat(10_000), list: [secret] };
       tracer.begin({ name: `span ${number}`, parent: null, attributes }).end();
@@ -63,7 +63,7 @@ describe('spans on their way to a collector', () => {
     expect(said).toEqual([]);
   });
 
-  it('are sent again where the collector may take them later, and end once [telemetry.unreachable]', async () => {
+  it('are retried if the collector may accept them later, and end once [telemetry.unreachable]', async () => {
     const { url, sent } = await openReceiver((res, request) => (request < 3 ? res.writeHead(503).end() : ok(res)));
     const { tracer, said } = open(url, { OTEL_BSP_SCHEDULE_DELAY: '1' });
     const span = tracer.begin({ name: 'span 1', parent: null });
@@ -74,7 +74,7 @@ describe('spans on their way to a collector', () => {
     expect(said).toEqual([`telemetry: export to ${url} failed: HTTP status 503`]);
   });
 
-  it('are dropped and counted where they are refused, or find no place [telemetry.unreachable]', async () => {
+  it('are dropped and counted if they are refused or the queue is full [telemetry.unreachable]', async () => {
     const partial = JSON.stringify({ partialSuccess: { rejectedSpans: 2, errorMessage: 'no' } });
     const { url } = await openReceiver((res, request) => {
       if (request === 1) res.writeHead(400).end();
@@ -93,7 +93,7 @@ describe('spans on their way to a collector', () => {
     ]);
   });
 
-  it('are given up where nobody answers, and follow no redirect [telemetry.unreachable]', async () => {
+  it('are dropped without a response, and do not follow redirects [telemetry.unreachable]', async () => {
     const elsewhere = await openReceiver(ok);
     const moved = await openReceiver((res) => res.writeHead(307, { location: `${elsewhere.url}/v1/traces` }).end());
     const redirected = open(moved.url);

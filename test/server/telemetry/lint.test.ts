@@ -12,11 +12,11 @@ it.each([
   ['a type in a name', scrape('a_gauge_of_it', 'gauge'), /type 'gauge'/],
   ['capital letters', scrape('a_Thing', 'gauge'), /snake_case/],
   ['different labels', scrape('a_total', 'counter', ['a_total{x="1"} 1', 'a_total{y="1"} 1']), /different labels/],
-])('minds %s, as promtool does', (_, text, complaint) => {
+])('rejects %s, like promtool', (_, text, complaint) => {
   expect(() => parseExposition(text)).toThrow(complaint);
 });
 
-it('minds nothing about what is in order', () => {
+it('accepts a valid exposition', () => {
   expect(parseExposition(scrape('a_latency_seconds', 'gauge')).size).toBe(1);
   expect(parseExposition(scrape('a_total', 'counter', ['a_total{x="1"} 1', 'a_total{x="2"} 1'])).size).toBe(1);
 });

@@ -46,7 +46,7 @@ const listed = (serverId: string, tools: readonly string[]) => ({
 });
 
 describe('labels', () => {
-  it('give the first values series of their own and count the rest together [metrics.labels-bounded]', () => {
+  it('give the first values their own series and combine the rest [metrics.labels-bounded]', () => {
     const label = new BoundedLabel(2);
     expect(['a', 'b', 'c', 'a', 'd', 'b'].map((value) => label.value(value))).toEqual([
       'a',
@@ -73,7 +73,7 @@ describe('labels', () => {
     expect(samples.some(({ labels }) => Object.hasOwn(labels, 'otel_metric_overflow'))).toBe(false);
   });
 
-  it('never hold a name that only a guest or a model has said [metrics.labels-known]', async () => {
+  it('never contain a name that only a guest or a model used [metrics.labels-known]', async () => {
     const { metrics, text, scrape } = setUp();
     metrics.mcp.labels.knowServer('fs');
     metrics.mcp.poolEvent(listed('fs', ['read']));
@@ -94,7 +94,7 @@ describe('labels', () => {
     ]);
   });
 
-  it('are escaped where a server chose an odd name', async () => {
+  it('are escaped for an unusual server name', async () => {
     const { metrics, scrape } = setUp();
     const odd = 'a"b\\c{d}=,é';
     metrics.mcp.poolEvent(listed('fs', [odd]));
@@ -104,7 +104,7 @@ describe('labels', () => {
 });
 
 describe('counting', () => {
-  it('has calls, errors by code, latency and size of MCP tools', async () => {
+  it('counts calls, errors by code, latency and size of MCP tools', async () => {
     const { metrics, scrape } = setUp();
     metrics.mcp.poolEvent(listed('fs', ['read']));
     metrics.mcp.toolCalled({ ...call('fs', 'read'), durationMs: 4, bytes: 300 });
@@ -120,7 +120,7 @@ describe('counting', () => {
     expect(sampleValue(families, 'mcp_list_tools_latency_seconds_sum', { server_id: 'fs' })).toBe(0.012);
   });
 
-  it('tells a call of half an hour from one of an hour', async () => {
+  it('distinguishes a call of half an hour from one of an hour', async () => {
     const { metrics, scrape } = setUp();
     metrics.mcp.poolEvent(listed('fs', ['read']));
     metrics.mcp.toolCalled({ ...call('fs', 'read'), durationMs: 1_700_000 });
@@ -130,7 +130,7 @@ describe('counting', () => {
     expect(['600', '1800', '3600'].map(under)).toEqual([0, 1, 2]);
   });
 
-  it('has connections as the pool tells of them', async () => {
+  it('counts the connection events of the pool', async () => {
     const { metrics, scrape } = setUp();
     for (const event of ['connected', 'connection_lost', 'connect_failed', 'list_failed', 'stderr']) {
       metrics.mcp.poolEvent({ event, serverId: 'fs' });
@@ -144,7 +144,7 @@ describe('counting', () => {
     expect(sampleValue(families, 'mcp_list_tools_error_total', about)).toBe(1);
   });
 
-  it('has injections, refusals, approvals and limits as the trail tells of them', async () => {
+  it('counts the injections, denials, approvals and limits of the audit log', async () => {
     const { metrics, scrape } = setUp();
     for (const id of ['fs', 'git', 'gone']) metrics.mcp.labels.knowServer(id);
     const written: AuditEvent[] = [];
@@ -187,13 +187,13 @@ describe('counting', () => {
     expect(sampleValue(families, 'spear_budget_hit_total', { budget: 'max_iterations' })).toBe(1);
   });
 
-  it('leaves the way arguments are shown to the trail itself', () => {
+  it('keeps how the audit sink shows arguments', () => {
     const { metrics } = setUp();
     expect(metrics.mcp.trail(noAudit, null).showArguments).toBe(noAudit.showArguments);
     expect(metrics.mcp.trail({ write: () => {} }, null)).not.toHaveProperty('showArguments');
   });
 
-  it('has the tokens and the outcome of every answer of a model', async () => {
+  it('counts the tokens and the outcome of every model response', async () => {
     const { metrics, scrape } = setUp();
     const answers = [{ usage: { prompt_tokens: 30, completion_tokens: 5, total_tokens: 35 } }, { usage: 'odd' }];
     const fake: ChatBackend = {
@@ -225,7 +225,7 @@ describe('counting', () => {
     expect(sampleValue(families, 'spear_model_call_latency_seconds_count', { backend: 'main' })).toBe(4);
   });
 
-  it('has guests, and hostcalls of those that run and those that ended', async () => {
+  it('counts guests, and hostcalls of running and ended guests', async () => {
     const { metrics, scrape } = setUp();
     const name = calls[0].name;
     const counts = { [name]: 3 };
@@ -247,7 +247,7 @@ describe('counting', () => {
     expect(sampleValue(families, 'spear_guests_ended_total', { reason: 'deadline' })).toBe(1);
   });
 
-  it('has the pool and the registry as they stand at the scrape, until told to stop', async () => {
+  it('reads the pool and the registry at the scrape, until they are removed', async () => {
     const { metrics, scrape } = setUp();
     metrics.mcp.labels.knowServer('fs');
     let connected = 1;
@@ -286,7 +286,7 @@ describe('counting', () => {
   });
 });
 
-it('have the limit that a send of a guest without MCP ran into, once', async () => {
+it('count the limit that a send of a guest without MCP hit, once', async () => {
   const { metrics, scrape } = setUp();
   const reply = { tool_calls: [{ id: 'a', name: 'sum', arguments: { a: 1, b: 2 } }] };
   const backend = await scripted([{ reply, repeat: true }]);
@@ -295,7 +295,7 @@ it('have the limit that a send of a guest without MCP ran into, once', async () 
   expect(sampleValue(families, 'spear_budget_hit_total', { budget: 'max_iterations' })).toBe(1);
 });
 
-it('go into the meter provider of the program that embeds the library [metrics.embedding]', async () => {
+it('go to the meter provider of the embedding program [metrics.embedding]', async () => {
   const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
   const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 60_000 });
   const provider = new MeterProvider({ readers: [reader] });

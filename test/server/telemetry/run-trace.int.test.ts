@@ -36,7 +36,7 @@ async function approvedRun(approve: ApprovalDecider): Promise<EndedSpan[]> {
 const named = (spans: readonly EndedSpan[], name: string) => spans.find((span) => span.name === name);
 
 describe('the spans of a run', () => {
-  it('tell how long somebody was asked, and what for a call waited [telemetry.run]', async () => {
+  it('show how long an approval took, and what a call waited for [telemetry.run]', async () => {
     const spans = await approvedRun(() => 'allow_once');
     const tool = named(spans, 'execute_tool echo');
     expect(tool).toMatchObject({ kind: 'client', errorType: null });
@@ -51,7 +51,7 @@ describe('the spans of a run', () => {
     for (const span of [tool, ...turns]) expect(span?.parent).toEqual(whole?.context);
   });
 
-  it('tell that somebody said no [telemetry.errors]', async () => {
+  it('show that a call was denied [telemetry.errors]', async () => {
     const spans = await approvedRun(() => 'deny');
     expect(named(spans, 'approval')).toMatchObject({ attributes: { 'spear.approval.decision': 'deny' } });
     expect(named(spans, 'execute_tool echo')).toMatchObject({ errorType: 'approval_denied' });
@@ -59,7 +59,7 @@ describe('the spans of a run', () => {
 });
 
 describe('a call over HTTP', () => {
-  it('has its trace in a header and in its _meta, beside what else its server is told [telemetry.propagation]', async () => {
+  it('has its trace in a header and in its _meta, beside other metadata [telemetry.propagation]', async () => {
     const server = await openHttpAnswers({
       onCall: ({ request, response, body, id }) => {
         const { _meta } = body.params as { _meta: object };

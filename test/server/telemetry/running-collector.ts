@@ -9,7 +9,7 @@ import { findEngine } from '../../../scripts/engines/bring.ts';
 import { collector } from '../../../scripts/engines/collector.ts';
 import { until } from '../../support/until.ts';
 
-/** Somebody may be faster at a port that was free. */
+/** Another process may take the free port first. */
 const TRIES = 5;
 
 export interface CollectedSpan {

@@ -53,7 +53,7 @@ describe('a node that is traced', () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  it('goes on with the trace of a submission: request, queue, attempt, turns and calls [telemetry.node] [telemetry.metrics]', async () => {
+  it('continues the trace of a submission: request, queue, attempt, turns and calls [telemetry.node] [telemetry.metrics]', async () => {
     const above = trace('a');
     const answer = await node.ask('POST', agent, {
       body: 'x',
@@ -81,7 +81,7 @@ describe('a node that is traced', () => {
     await expect.poll(() => [...collector.metrics()]).toContain('spearlet_queue_depth');
   });
 
-  it('has every attempt in the same trace, also after it was killed [telemetry.node]', async () => {
+  it('has every attempt in the same trace, even after a kill [telemetry.node]', async () => {
     const { id } = parsed((await node.ask('POST', agent, { body: 'y' })).text);
     await collector.until(({ name, attributes }) => name === 'wait in queue' && attributes['spear.run.id'] === id);
     await node.kill();
@@ -99,7 +99,7 @@ describe('a node that is traced', () => {
 describe('a registry that is traced', () => {
   afterEach(stopAll);
 
-  it('goes on with the trace of requests and calls, and pushes its metrics [telemetry.sms] [telemetry.metrics]', async () => {
+  it('continues the trace of requests and calls, and pushes its metrics [telemetry.sms] [telemetry.metrics]', async () => {
     const { telemetry } = loadRegistryConfig({
       flags: { data: join(tmpdir(), 'nowhere.db') },
       env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_SERVICE_NAME: 'our-sms' },

@@ -7,8 +7,8 @@ const file = { path: 'config.toml', folder: '/etc/spear' };
 const compile = (env: Record<string, string>, table?: TelemetryTable) =>
   compileTelemetry(table, file, { env, readFile: (path) => `content of ${path}\n` });
 
-describe('where traces and metrics go', () => {
-  it('is nowhere until somebody names a collector, and nowhere again by one word [telemetry.off]', () => {
+describe('the target of traces and metrics', () => {
+  it('is unset until a collector is configured, and can be disabled by one setting [telemetry.off]', () => {
     expect(compile({})).toBeNull();
     expect(compile({ OTEL_SERVICE_NAME: 'x' }, { sample_ratio: 0.5 })).toBeNull();
     const endpoint = 'http://127.0.0.1:4318';
@@ -17,7 +17,7 @@ describe('where traces and metrics go', () => {
     expect(compile({ OTEL_TRACES_EXPORTER: 'none', OTEL_METRICS_EXPORTER: 'none' }, { endpoint })).toBeNull();
   });
 
-  it('is what variables say, and the table where they say nothing [telemetry.settings]', () => {
+  it('comes from variables, then from the config table [telemetry.settings]', () => {
     const table = {
       endpoint: 'https://file.example/otlp/',
       sample_ratio: 0.25,
@@ -52,7 +52,7 @@ describe('where traces and metrics go', () => {
     });
   });
 
-  it('takes headers by reference and from variables, as secrets [telemetry.settings]', () => {
+  it('accepts headers by reference and from variables, as secrets [telemetry.settings]', () => {
     const table = { endpoint: 'http://x', headers: { Authorization: 'env:KEY', 'x-team': 'file:team' } };
     const env = { KEY: 'Bearer of-the-file', OTEL_EXPORTER_OTLP_HEADERS: 'x-key=of%20a%20variable' };
     const headers = compile(env, table)?.headers() ?? new Map();
@@ -77,7 +77,7 @@ describe('where traces and metrics go', () => {
     expect(() => compile({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x', ...env })).toThrow(why);
   });
 
-  it('refuses a header that is none, without a word of its value [telemetry.settings]', () => {
+  it('refuses an invalid header without repeating its value [telemetry.settings]', () => {
     const broken = compile({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x', OTEL_EXPORTER_OTLP_HEADERS: 'a=secret%0Avalue' });
     expect(() => broken?.headers()).toThrow(
       /^OTEL_EXPORTER_OTLP_HEADERS: a has a value that an HTTP header cannot carry$/,

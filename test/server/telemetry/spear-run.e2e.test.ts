@@ -23,8 +23,8 @@ afterAll(() => (missing === undefined ? collector.stop() : undefined));
 
 const KEY = 'model-key-0123456789';
 const PROMPT_WORDS = 'Which of the files';
-const ANSWER = 'the answer nobody else is to read';
-const ARGUMENT = 'an argument nobody else is to read';
+const ANSWER = 'the answer that is private';
+const ARGUMENT = 'an argument that is private';
 
 /** A guest that computes until it is ended. */
 const SPIN = Uint8Array.from([
@@ -72,10 +72,10 @@ const traceparent = (span: CollectedSpan) => `00-${span.traceId}-${span.spanId}-
 const named = (name: string) => (span: CollectedSpan) => span.name === name;
 
 describe('a run that is traced', () => {
-  it('is a trace: its turns and tool calls are spans by the conventions, told to models and servers [telemetry.run] [telemetry.propagation] [telemetry.no-content]', async () => {
+  it('is a trace: turns and tool calls are spans by the conventions, propagated to models and servers [telemetry.run] [telemetry.propagation] [telemetry.no-content]', async () => {
     const model = await startModel(['traced_work', 'traced_fail', 'nowhere_to_be_found']);
-    const trail = join(scratch, 'traced-calls');
-    const records = recordDir({ 'traced.json': recordOf('traced', 'traced.mjs', { env: { TRAIL: trail } }) });
+    const callLog = join(scratch, 'traced-calls');
+    const records = recordDir({ 'traced.json': recordOf('traced', 'traced.mjs', { env: { TRAIL: callLog } }) });
     const audit = join(scratch, 'traced-audit.jsonl');
     const { code, stdout, stderr } = await spearRun(
       [fixture('c/files.wasm'), ...taskWithMcp(['traced']), ...['--mcp-dir', records, '--audit', audit, '--json']],
@@ -119,7 +119,7 @@ describe('a run that is traced', () => {
       'spear.mcp.server': 'traced',
     });
     expect(failed).toMatchObject({ isError: true, attributes: { 'error.type': 'mcp_tool_error' } });
-    expect(readFileSync(trail, 'utf8')).toBe(`${traceparent(worked)}\n${traceparent(failed)}\n`);
+    expect(readFileSync(callLog, 'utf8')).toBe(`${traceparent(worked)}\n${traceparent(failed)}\n`);
     const lines = readFileSync(audit, 'utf8').trim().split('\n');
     const traced = lines.map((line) => JSON.parse(line) as { event: string; trace_id?: string });
     const ofRun = traced.filter(({ event }) => !event.startsWith('chain.'));
@@ -129,7 +129,7 @@ describe('a run that is traced', () => {
     }
   });
 
-  it('goes on with the trace of whoever started it, and is not sent where that is not [telemetry.propagation] [telemetry.sampling]', async () => {
+  it('continues the trace of its caller, and is not exported if that trace is not [telemetry.propagation] [telemetry.sampling]', async () => {
     const parent = '4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7';
     const run = (flags: string, model: { url: string }) =>
       spearRun([fixture('c/files.wasm')], {
@@ -152,7 +152,7 @@ describe('a run that is traced', () => {
     expect(whole).toMatchObject({ traceId: parent.slice(0, 32), parentSpanId: parent.slice(33) });
   });
 
-  it('tells of a call that is denied, and of a guest that fails [telemetry.errors]', async () => {
+  it('shows a denied call and a failed guest [telemetry.errors]', async () => {
     const records = recordDir({
       'traced.json': recordOf('traced', 'traced.mjs', {
         env: { TRAIL: join(scratch, 'approved-calls') },
@@ -200,8 +200,8 @@ describe('a run that is traced', () => {
   });
 });
 
-describe('a collector that is not there', () => {
-  it('neither fails a run nor holds it up, and that is said once [telemetry.unreachable]', async () => {
+describe('an unavailable collector', () => {
+  it('neither fails nor delays a run, and is reported once [telemetry.unreachable]', async () => {
     const { code, stdout, stderr } = await spearRun([fixture('c/hello.wasm')], {
       env: { OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${await freePort()}`, OTEL_METRICS_EXPORTER: 'none' },
     });
@@ -210,7 +210,7 @@ describe('a collector that is not there', () => {
     expect(stderr).toContain('telemetry: 1 spans dropped');
   });
 
-  it('that takes connections and never answers is waited for as long as it says, and Ctrl-C ends that too [telemetry.unreachable]', async () => {
+  it('that accepts connections and never responds delays the exit by the configured time, and Ctrl-C ends that too [telemetry.unreachable]', async () => {
     const silent = createTcpServer().listen(0, '127.0.0.1');
     await once(silent, 'listening');
     onTestFinished(() => void silent.close());
@@ -227,7 +227,7 @@ describe('a collector that is not there', () => {
 });
 
 describe('a run that is not traced', () => {
-  it('loads nothing of it, and adds nothing to what it prints and sends [telemetry.off]', async () => {
+  it('loads no telemetry code, and prints and sends nothing more [telemetry.off]', async () => {
     const hook = fileWith(
       'loaded.cjs',
       "process.on('exit', () => process.stderr.write(Object.keys(require.cache).join('\\n')));",

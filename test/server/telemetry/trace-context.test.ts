@@ -25,19 +25,19 @@ describe('a traceparent', () => {
     `00-${'0'.repeat(32)}-${ids.spanId}-01`,
     `00-${ids.traceId}-${'0'.repeat(16)}-01`,
     `00-${text}-01\r\nx: y`,
-  ])('is none: %j', (given) => {
+  ])('is invalid: %j', (given) => {
     expect(parseTraceparent(given)).toBeNull();
   });
 });
 
 describe('the trace of a run', () => {
-  it('is the same for everybody who knows the run', () => {
+  it('is derived from the run id alone', () => {
     expect(traceOfRun('run-1')).toEqual(traceOfRun('run-1'));
     expect(traceOfRun('run-1')).not.toEqual(traceOfRun('run-2'));
     expect(parseTraceparent(traceparentOf({ ...traceOfRun('run-1'), isSampled: true }))).not.toBeNull();
   });
 
-  it('is sent by its ratio, unless whoever is above it says something else [telemetry.sampling]', () => {
+  it('is exported by ratio, unless its parent decides [telemetry.sampling]', () => {
     const traces = Array.from({ length: 2_000 }, (_, index) => traceOfRun(String(index)).traceId);
     const sent = (ratio: number) => traces.filter((id) => isSampled({ followsParent: true, ratio }, id, null)).length;
     expect([sent(0), sent(1)]).toEqual([0, 2_000]);

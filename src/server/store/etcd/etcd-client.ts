@@ -6,17 +6,17 @@ import { Auth, Lease, Maintenance } from '../../../generated/proto/etcdserverpb/
 import { KV } from '../../../generated/proto/etcdserverpb/kv_pb.ts';
 import { Watch, type WatchResponse } from '../../../generated/proto/etcdserverpb/watch_pb.ts';
 
-/** One try on one member. */
+/** Timeout of one attempt on one member. */
 const TRY_MS = 3_000;
-/** A member that hangs is noticed after both of these together. */
+/** A hanging member is detected after the sum of both. */
 const PING_INTERVAL_MS = 2_000;
 const PING_TIMEOUT_MS = 2_000;
 /** Between two rounds over all members. */
 const ROUND_PAUSE_MS = 100;
-/** All records of a kind come in one message. */
+/** All records of a kind are one message. */
 const MAX_MESSAGE_BYTES = 512 * 1024 * 1024;
 
-/** What asking again, or another member, does not change. */
+/** Codes that a retry on any member does not change. */
 const definite: ReadonlySet<Code> = new Set([
   Code.InvalidArgument,
   Code.NotFound,
@@ -35,11 +35,11 @@ export interface Member {
   readonly watch: Client<typeof Watch>;
 }
 
-/** etcd refused for good what it was asked, or nobody answered in time. */
+/** etcd rejected the request, or did not respond in time. */
 export class EtcdError extends Error {
-  /** Asking again would be answered the same. */
+  /** A retry would fail the same way. */
   readonly isDefinite: boolean;
-  /** That member would answer the same; another one may not. */
+  /** Only this member would fail the same way. */
   readonly isOfMember: boolean;
 
   constructor(message: string, isDefinite: boolean, cause: unknown, isOfMember = false) {
@@ -50,7 +50,7 @@ export class EtcdError extends Error {
   }
 }
 
-/** The members of one etcd, of which any answers: who fails is left for the next one. */
+/** Client of the members of one etcd: a call to a failed member goes to the next one. */
 export class EtcdClient {
   readonly #members: readonly Member[];
   readonly #sessions: Http2SessionManager[] = [];
@@ -63,14 +63,14 @@ export class EtcdClient {
     this.#members = config.endpoints.map((endpoint) => this.#connect(endpoint));
   }
 
-  /** What calls to it are named by in messages. */
+  /** Name in messages. */
   get name(): string {
     return this.#config.endpoints.join(', ');
   }
 
   /**
-   * Asks one member after another until one answers or the time is up. For what may be asked twice; `onDoubt` is told
-   * when a member failed in a way that leaves open whether it did what it was asked.
+   * Calls one member after another until one answers or the deadline passes. The request must be idempotent. `onDoubt` is called
+   * when a member failed and may have executed the request.
    */
   async ask<T>(
     work: (member: Member, options: { timeoutMs: number; signal?: AbortSignal }) => Promise<T>,
@@ -95,7 +95,7 @@ export class EtcdClient {
         if (!wasNeverSent(error)) options.onDoubt?.();
         this.leave(member);
         const pause = failures % this.#members.length === 0 ? ROUND_PAUSE_MS : 0;
-        // A try that had less time than the others says nothing about the cause; the one before it may.
+        // An attempt with a shortened timeout says nothing about the cause; the previous one may.
         const isCutShort = timeoutMs < TRY_MS && ConnectError.from(error).code === Code.DeadlineExceeded;
         if (!isCutShort) last = problem;
         if (performance.now() + pause >= endsAt) throw last ?? problem;
@@ -104,7 +104,7 @@ export class EtcdClient {
     }
   }
 
-  /** One stream of one member; whoever reads it finds the next member after its end. */
+  /** A watch stream of one member. After its end, the next call uses another member. */
   async *watch(
     key: Uint8Array,
     rangeEnd: Uint8Array,
@@ -120,7 +120,7 @@ export class EtcdClient {
         // Its end would end the stream.
         await aborted(signal);
       };
-      // A member that has lost its leader ends the stream instead of saying nothing.
+      // A member without a leader then ends the stream instead of staying silent.
       yield* member.watch.watch(requests(), { signal, headers: { hasleader: 'true' } });
       throw new Error('the watch stream ended');
     } catch (error) {
@@ -129,7 +129,7 @@ export class EtcdClient {
     }
   }
 
-  /** The next call goes to another member, unless that has been seen to already. */
+  /** Moves on from a failed member, unless another call already did. */
   leave(member: Member): void {
     if (this.#current === member) this.#at = (this.#at + 1) % this.#members.length;
   }
@@ -197,14 +197,14 @@ export class EtcdClient {
       : error.code === Code.Canceled && this.#current.endpoint.startsWith('http:')
         ? ' (the connection was not encrypted; if etcd requires TLS, set store.etcd.ca)'
         : '';
-    // A member that has just lost its leader, or is overloaded, says so with a code of its own words.
+    // A member without a leader or under overload reports a generic code; only the text tells the cause.
     const passes = /no leader|timed out|too many requests|leader changed/.test(error.rawMessage);
     const isFinal = definite.has(error.code) || /authentication failed|user name is empty/.test(error.rawMessage);
     return new EtcdError(text + hint, isFinal && !passes, error);
   }
 }
 
-/** Null: it is none. */
+/** Null: not a certificate problem. */
 function certificateProblem({ cause }: ConnectError, { ca, cert }: EtcdConfig['tls']): string | null {
   const code = errorCode(cause);
   if (isUntrustedCertificate(code)) {
@@ -217,7 +217,7 @@ function certificateProblem({ cause }: ConnectError, { ca, cert }: EtcdConfig['t
     : 'etcd rejected the client certificate store.etcd.cert';
 }
 
-/** Nobody listened there, so nothing was done. */
+/** Connection refused: the request was not executed. */
 function wasNeverSent(error: unknown): boolean {
   return error instanceof ConnectError && /ECONNREFUSED|ENOTFOUND|EHOSTUNREACH/.test(error.rawMessage);
 }

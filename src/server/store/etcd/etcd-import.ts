@@ -12,10 +12,10 @@ import { type KindMirror, recordText } from './kind-mirror.ts';
 const BATCH_OPERATIONS = 100;
 const BATCH_BYTES = 512 * 1024;
 const BATCH_MS = 10_000;
-/** Longer than any import takes: what was begun before and never finished is removed. */
+/** Age after which an unfinished import is removed. */
 const ABANDONED_MS = 3_600_000;
 
-/** What all imports share. */
+/** State shared by all imports. */
 export class EtcdImports {
   readonly client: EtcdClient;
   readonly keys: EtcdKeys;
@@ -33,7 +33,7 @@ export class EtcdImports {
     return new EtcdImport(this, mirror);
   }
 
-  /** Removes what imports left behind that did not come to their end. */
+  /** Removes the spaces of imports that did not finish. */
   async removeAbandoned(): Promise<void> {
     const range = this.keys.allStaging();
     const { kvs } = await this.client.ask(({ kv }, options) => kv.range(range, options), { deadlineMs: BATCH_MS });
@@ -44,7 +44,7 @@ export class EtcdImports {
     }
   }
 
-  /** Where this fails it is done by another one, later. */
+  /** If this fails, a later import removes the space. */
   async clear(kind: string, space: string): Promise<void> {
     const marker = this.keys.staging(kind, space);
     const request = {
@@ -56,17 +56,16 @@ export class EtcdImports {
 }
 
 /**
- * Writes more than one transaction takes, and shows all of it at once: the records of the kind as they will be are put into a
- * space of their own, where nobody looks, and one write names that as the kind's. Where others were quicker, what differs
- * now is put there too, and the naming is tried again.
+ * Writes more changes than one transaction allows, atomically: all records of the kind are staged in a new space, and one write
+ * makes it the space of the kind. After a conflict the differences are staged as well, and that write is retried.
  */
 export class EtcdImport<R extends StoreStamps> {
   readonly #imports: EtcdImports;
   readonly #mirror: KindMirror<R>;
   readonly #space = randomUUID();
-  /** Present while the space is not the kind's: batches that come late need it, and change nothing without it. */
+  /** Present while the space is staged: late batches require it, and change nothing without it. */
   readonly #marker: Uint8Array;
-  /** What the space holds. */
+  /** The staged texts by id. */
   #texts: ReadonlyMap<string, string> | null = null;
 
   constructor(imports: EtcdImports, mirror: KindMirror<R>) {
@@ -95,7 +94,7 @@ export class EtcdImport<R extends StoreStamps> {
       operations: [
         put(keys.space(name), bytesOf(this.#space)),
         drop(this.#marker),
-        // What is left of the one before is to be removed, by whoever gets to it.
+        // Marks the previous space for removal by any registry.
         put(keys.staging(name, space.name), bytesOf(String(now()))),
       ],
     });
@@ -103,12 +102,12 @@ export class EtcdImport<R extends StoreStamps> {
     return outcome;
   }
 
-  /** Removes what was put and is not the kind's. */
+  /** Removes the staged space unless it became the kind's. */
   async end(): Promise<void> {
     if (this.#texts !== null) await this.#imports.clear(this.#mirror.kind.name, this.#space);
   }
 
-  /** The texts of all records as they are to be. */
+  /** The texts of all records after the changes. */
   async #wanted({ changes }: Plan<R>): Promise<ReadonlyMap<string, string>> {
     const slice = new TimeSlice();
     const texts = new Map<string, string>();

@@ -24,20 +24,20 @@ export interface KeyRange {
   readonly rangeEnd: Uint8Array;
 }
 
-/** What a key is about. */
+/** What a key stores. */
 export type KeyMeaning =
   | { readonly what: 'head'; readonly kind: string }
   | { readonly what: 'space'; readonly kind: string }
   | { readonly what: 'record'; readonly kind: string; readonly space: string; readonly id: string }
   | { readonly what: 'other' };
 
-/** A kind that has seen no import keeps its records here. */
+/** Space of a kind before its first import. */
 export const FIRST_SPACE = '0';
 
 /**
- * Where everything is. Every change of a kind writes its `heads/KIND`, whose mod revision is the kind's. Its records are in the
- * space that `spaces/KIND` names: an import fills another one and is made visible by naming that. `staging/KIND/SPACE` stands
- * while a space is filled or emptied, `fences/WRITE` forbids a write that may still be on its way.
+ * Key layout. Every change of a kind writes `heads/KIND`, whose mod revision is the revision of the kind. Its records are in the
+ * space that `spaces/KIND` names: an import fills another space and becomes visible when that is named. `staging/KIND/SPACE`
+ * exists while a space is filled or removed; `fences/WRITE` rejects a write that may still be in flight.
  */
 export class EtcdKeys {
   readonly #prefix: string;
@@ -66,7 +66,7 @@ export class EtcdKeys {
     if (group === 'heads') return { what: 'head', kind };
     if (group === 'spaces') return { what: 'space', kind };
     if (group !== 'records') return { what: 'other' };
-    // An id may have slashes of its own.
+    // An id may contain slashes.
     const id = path.slice(group.length + kind.length + space.length + 3);
     return { what: 'record', kind, space, id };
   }
@@ -103,12 +103,12 @@ export const range = (key: Uint8Array): Operation => ({ request: { case: 'reques
 
 export const rangeAll = (keys: KeyRange): Operation => ({ request: { case: 'requestRange', value: keys } });
 
-/** What a range of a transaction found. */
+/** The result of a range request in a transaction. */
 export function rangeOf(response: ResponseOp | undefined): readonly KeyValue[] {
   return response?.response.case === 'responseRange' ? response.response.value.kvs : [];
 }
 
-/** The key was last changed at this revision; 0: it is not there. */
+/** The key was last changed at this revision; 0: absent. */
 export const keyAt = (key: Uint8Array, modRevision: bigint): Condition => ({
   result: CompareResult.EQUAL,
   target: CompareTarget.MOD,
@@ -121,13 +121,13 @@ export const keyAbsent = (key: Uint8Array): Condition => keyAt(key, 0n);
 export const keyPresent = (key: Uint8Array): Condition => ({ ...keyAbsent(key), result: CompareResult.GREATER });
 
 export interface EtcdEpoch {
-  /** Of the registry, and of the cluster that it is in: a copy elsewhere is another one. */
+  /** Combines the registry's id and the etcd cluster's id: a copy in another cluster is a different registry. */
   readonly epoch: string;
-  /** What is added to etcd's revisions. */
+  /** Added to etcd's revisions. */
   readonly base: number;
 }
 
-/** The epoch that is there, or that this makes. `base` is for a registry that comes from elsewhere. */
+/** Reads the epoch, or creates it. `base` is for a migrated registry. */
 export async function ensureEpoch(
   client: EtcdClient,
   keys: EtcdKeys,
@@ -145,7 +145,7 @@ export async function ensureEpoch(
   return epoch;
 }
 
-/** Null: it cannot be read. */
+/** Null: unreadable. */
 export function readEpoch(value: KeyValue['value'] | undefined, header: ResponseHeader | undefined): EtcdEpoch | null {
   try {
     const { id, base } = JSON.parse(textOf(value ?? new Uint8Array())) as { id: unknown; base: unknown };

@@ -23,14 +23,14 @@ import {
 } from './etcd-writer.ts';
 import type { KindMirror } from './kind-mirror.ts';
 
-/** etcd takes 128 operations and 1.5 MiB a transaction, unless it is told otherwise. */
+/** etcd's defaults are 128 operations and 1.5 MiB per transaction. */
 const MAX_OPERATIONS = 120;
 const MAX_BYTES = 1024 * 1024;
-/** However long one takes. */
+/** Minimum number of attempts, however long one takes. */
 const MIN_TRIES = 8;
-/** For the mirror to show what was written. */
+/** Deadline for a written change to become visible in the mirror. */
 const VISIBLE_MS = 5_000;
-/** For the mirror to show what another registry has shown already. */
+/** Deadline for the mirror to reach a revision that another registry has shown. */
 const CATCH_UP_MS = 5_000;
 
 export interface EtcdKindStoreOptions<R extends StoreStamps> {
@@ -39,13 +39,13 @@ export interface EtcdKindStoreOptions<R extends StoreStamps> {
   readonly mirror: KindMirror<R>;
   readonly writer: EtcdWriter;
   readonly imports: EtcdImports;
-  /** Why the mirror may not be what etcd has. */
+  /** Why the mirror may be out of date, or null. */
   readonly problem: () => string | null;
   readonly now: () => number;
   readonly signal: AbortSignal;
 }
 
-/** The records of one kind in etcd, read from this process's mirror, with which every write is compared in etcd itself. */
+/** The records of one kind in etcd. Reads are served from this process's mirror; etcd checks the conditions of every write. */
 export class EtcdKindStore<R extends StoreStamps> implements RegistryStore<R> {
   readonly kind: RecordKind<R>;
   readonly #options: EtcdKindStoreOptions<R>;
@@ -99,7 +99,7 @@ export class EtcdKindStore<R extends StoreStamps> implements RegistryStore<R> {
     }
   }
 
-  /** What others changed meanwhile is looked at anew. */
+  /** Plans and writes until no concurrent change conflicts. */
   async #applied(changes: readonly PreparedChange<R>[], staged: EtcdImport<R> | null): Promise<ApplyResult<R>> {
     const updatedAtMs = this.#options.now();
     const endsAt = performance.now() + WRITE_MS;
@@ -142,18 +142,18 @@ export class EtcdKindStore<R extends StoreStamps> implements RegistryStore<R> {
     return this.#options.problem();
   }
 
-  /** Its records stay in etcd; what follows them there is ended by whoever opened it. */
+  /** Records stay in etcd; the database that opened this store closes the mirror's watch. */
   async close(): Promise<void> {
     this.#mirror.close();
   }
 
-  /** Another registry may have shown more than this one has: etcd knows whether there is that much. */
+  /** Another registry may be ahead of this one: etcd knows whether the revision exists. */
   async *#watchLater(since: number, signal: AbortSignal): AsyncGenerator<RegistryEvent<R>> {
     await this.upToDate();
     yield* this.#mirror.memory.watch(since, signal);
   }
 
-  /** All conditions are looked at by etcd, also where nothing is to be written: the mirror may be behind. */
+  /** etcd checks all conditions, even if nothing is written: the mirror may be behind. */
   async #write(changes: readonly PreparedChange<R>[], planned: Plan<R>): Promise<WriteOutcome> {
     const { keys, writer } = this.#options;
     const { space } = this.#mirror;

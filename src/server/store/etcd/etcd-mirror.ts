@@ -6,11 +6,11 @@ import type { EtcdClient } from './etcd-client.ts';
 import { type EtcdKeys, type KindName, range, rangeAll, rangeOf, readEpoch, textOf } from './etcd-keys.ts';
 import { firstSpace, type KindListing, type KindMirror } from './kind-mirror.ts';
 
-/** How often etcd is asked whether this is all. */
+/** Interval of quorum reads that confirm the mirror. */
 const CONFIRM_MS = 1_000;
-/** What was not confirmed for longer is not current. */
+/** A mirror that was not confirmed for longer is not current. */
 const CURRENT_MS = 5_000;
-/** For the watch to bring what a read has seen; one that does not has left something out. */
+/** Deadline for the watch to deliver what a quorum read has seen. */
 const CATCH_UP_MS = 3_000;
 const ANSWER_MS = 3_000;
 const backoff = { firstMs: 20, maxMs: 1_000 };
@@ -22,27 +22,27 @@ export interface EtcdMirrorOptions {
   readonly log: (problem: string) => void;
 }
 
-/** Any kind: the mirror does not look into records. */
+/** The mirror of any kind, without access to records. */
 export type AnyKindMirror = Pick<
   KindMirror<never>,
   'head' | 'space' | 'step' | 'replace' | 'reached' | 'close' | 'revisionOf'
 > & { readonly kind: { readonly name: KindName } };
 
 /**
- * Keeps every kind as etcd has it: listed once, then followed by one watch, which any member may serve. A read by quorum
- * confirms every second that nothing is missing; without that this is not current, and says so.
+ * Mirrors every kind from etcd: listed once, then followed by one watch on any member. A quorum read every second confirms that
+ * nothing is missing; without it the mirror is not current.
  */
 export class EtcdMirror {
   readonly #options: EtcdMirrorOptions;
   readonly #kinds = new Map<string, AnyKindMirror>();
   readonly #ended = new AbortController();
   #stream: AbortController | null = null;
-  /** Everything up to this revision of etcd was taken over. */
+  /** The mirror has everything up to this revision of etcd. */
   #position: bigint;
   #needsList = false;
   #confirmedAt = performance.now();
   #lastProblem: string | null = null;
-  /** What no waiting mends. */
+  /** A permanent problem. */
   #broken: string | null = null;
   #alarm: string | null = null;
   #running: Promise<unknown> = Promise.resolve();
@@ -112,7 +112,7 @@ export class EtcdMirror {
     }
   }
 
-  /** A revision comes whole, and revisions in order. */
+  /** etcd sends complete revisions in order. */
   async #take(events: readonly Event[]): Promise<void> {
     for (let start = 0; start < events.length; ) {
       const revision = events[start]?.kv?.modRevision ?? 0n;
@@ -150,7 +150,7 @@ export class EtcdMirror {
     this.#position = revision;
   }
 
-  /** What was missed is found by comparing. */
+  /** Lists again and applies the differences. */
   async #listAgain(): Promise<void> {
     const known = this.#heads();
     const { revision, kinds } = await listKinds(this.#options, [...this.#kinds.keys()] as KindName[]);
@@ -169,14 +169,14 @@ export class EtcdMirror {
       await this.#confirm().catch((error: unknown) => {
         this.#lastProblem = errorText(error);
       });
-      // One that cannot be asked has other problems, which the confirmation finds.
+      // Failures of this call are detected by the confirmation.
       await this.#readAlarm().catch(() => {});
       await pause(CONFIRM_MS, signal);
     }
     if (this.#broken !== null) this.#options.log(this.#broken);
   }
 
-  /** An etcd that is over its quota answers reads by quorum, and refuses every write. */
+  /** An etcd over its quota answers quorum reads and rejects every write. */
   async #readAlarm(): Promise<void> {
     const { client } = this.#options;
     const { errors } = await client.ask(({ maintenance }, options) => maintenance.status({}, options), {
@@ -213,18 +213,18 @@ export class EtcdMirror {
       this.#stream?.abort();
       return;
     }
-    // Whatever changes a kind writes its head, and those are all here.
+    // Every change writes the head of its kind, and all heads have been reached.
     const at = answer.header?.revision ?? 0n;
     if (at > this.#position) this.#position = at;
     this.#confirmedAt = askedAt;
     this.#lastProblem = null;
   }
-  /** Where each kind is: whatever etcd is asked from now on must be at least there. */
+  /** The heads before a read, whose result must not be older. */
   #heads(): ReadonlyMap<string, bigint> {
     return new Map([...this.#kinds].map(([name, { head }]) => [name, head]));
   }
 
-  /** Whoever followed the lower revisions would follow what was never told. */
+  /** Watchers ahead of a lower revision would miss its changes, so the mirror stops. */
   #wentBack(kind: string, known: ReadonlyMap<string, bigint>, head: bigint): boolean {
     const before = known.get(kind) ?? 0n;
     if (head >= before) return false;
@@ -247,7 +247,7 @@ interface Etcd {
 }
 
 export interface EtcdListing {
-  /** Of etcd: everything up to here is in it. */
+  /** The revision of etcd that the listing includes. */
   readonly revision: bigint;
   readonly kinds: ReadonlyMap<string, KindListing>;
 }

@@ -9,30 +9,30 @@ import { bytesOf, type Condition, type EtcdKeys, keyAbsent, type Operation, put,
 import type { AnyKindMirror } from './etcd-mirror.ts';
 import { type KindMirror, recordText } from './kind-mirror.ts';
 
-/** For all tries of one write together. */
+/** Deadline of all attempts of one write. */
 export const WRITE_MS = 10_000;
-/** Far longer than a write can be on its way. */
+/** Far longer than a write can be in flight. */
 const FENCE_SECONDS = 3_600;
 const FENCE_RENEW_MS = (FENCE_SECONDS / 2) * 1_000;
 
-/** A write on conditions. Where they hold, `operations` are done, and the kind's head is written with them. */
+/** A conditional write. If the conditions hold, the operations and the kind's head are written together. */
 export interface ConditionalWrite {
   readonly conditions: readonly Condition[];
-  /** None: the conditions are only looked at. */
+  /** Empty: only the conditions are checked. */
   readonly operations: readonly Operation[];
 }
 
-/** `done`: at which revision. Otherwise a condition does not hold, and `head` is where the kind is now. */
+/** `done`: the revision of the write. Otherwise a condition does not hold, and `head` is the current revision of the kind. */
 export type WriteOutcome = { readonly done: bigint } | { readonly head: bigint };
 
-/** What the writer asks the mirror of a kind. */
+/** The part of a kind's mirror that the writer needs. */
 type WrittenKind = Pick<AnyKindMirror, 'kind' | 'reached'> & {
   revisionOfWrite(write: string): bigint | undefined;
 };
 
 /**
- * Writes at most once, whatever happens to the answer. Every write has a name, which the head of its kind shows; one that may
- * still be on its way when it is tried again is fenced off by its name first.
+ * Writes at most once, even if the response is lost. Every write has an id, which the head of its kind stores. A write that may
+ * still be in flight when it is retried is fenced by its id first.
  */
 export class EtcdWriter {
   readonly #client: EtcdClient;
@@ -83,7 +83,7 @@ export class EtcdWriter {
     }
   }
 
-  /** A condition does not hold: perhaps because an earlier try of the same write was made after all. */
+  /** A condition does not hold, perhaps because an earlier attempt of the same write succeeded. */
   async #findOut(kind: WrittenKind, write: string, endsAt: number): Promise<WriteOutcome> {
     const lease = await this.#fenceLease();
     const request = {
@@ -126,29 +126,29 @@ function notWritten(error: unknown, mayHaveBeenMade: boolean): StoreError {
   return new StoreError('not_stored', `nothing was changed: ${why}`, error);
 }
 
-/** What one change does to its key, judged by what the mirror has. */
+/** The effect of one change on its key, by the state of the mirror. */
 export interface PlannedChange<R> {
   readonly id: string;
-  /** As its key is to be; null: removed. Undefined: it is so already. */
+  /** The new text of the key; null: removed. Undefined: unchanged. */
   readonly text: string | null | undefined;
-  /** Without its revision, which etcd gives it; null: removed. */
+  /** The record without the revision that etcd assigns; null: removed. */
   readonly record: R | null;
 }
 
 export interface Plan<R> {
   readonly changes: readonly PlannedChange<R>[];
-  /** The first reason why it cannot be done, as things are; the changes are those before. */
+  /** The first change that is not possible; `changes` are those before it. */
   readonly refusal: StoreError | null;
 }
 
-/** A change whose text is made: that takes time and is the same however often it is planned. */
+/** A change with its text, which is expensive and does not depend on the plan. */
 export interface PreparedChange<R> {
   readonly change: StoreChange<R>;
   readonly id: string;
   readonly content: string;
 }
 
-/** @throws TypeError where two changes are of one record */
+/** @throws TypeError if two changes have the same record */
 export async function prepared<R extends StoreStamps>(
   { kind }: KindMirror<R>,
   changes: readonly StoreChange<R>[],

@@ -5,7 +5,7 @@ import { leftOut, type RecordKind, readRecord, type StoreStamps } from '../../re
 import { type MemoryBounds, RecordMemory, type Stored, type VisibleChange } from '../record-memory.ts';
 import { FIRST_SPACE, textOf } from './etcd-keys.ts';
 
-/** Where a kind keeps its records; `revision` is that of the key that names it, 0 where there is none. */
+/** Key space of a kind's records; `revision` is that of the key that names it, 0 if there is none. */
 export interface Space {
   readonly name: string;
   readonly revision: bigint;
@@ -13,30 +13,30 @@ export interface Space {
 
 export const firstSpace: Space = Object.freeze({ name: FIRST_SPACE, revision: 0n });
 
-/** All that etcd has of a kind at one moment. */
+/** All records of a kind at one revision of etcd. */
 export interface KindListing {
-  /** The mod revision of its head; 0: nothing ever changed. */
+  /** The mod revision of its head; 0: no change yet. */
   readonly head: bigint;
   readonly write: string;
   readonly space: Space;
   readonly records: readonly { readonly id: string; readonly kv: KeyValue }[];
 }
 
-/** One change of a kind, as the watch tells of it. */
+/** One change of a kind from the watch. */
 export interface KindStep {
   readonly head: bigint;
   readonly write: string;
-  /** A value of null: the key is gone. */
+  /** A null value: the key was removed. */
   readonly records: readonly { readonly id: string; readonly value: Uint8Array | null }[];
 }
 
-/** Writes that are remembered, so that who lost the answer can find out what became of theirs. */
+/** Number of recent writes whose outcome can be looked up after a lost response. */
 const REMEMBERED_WRITES = 10_000;
 
 export interface KindMirrorOptions<R extends StoreStamps> {
   readonly kind: RecordKind<R>;
   readonly epoch: string;
-  /** What is added to etcd's revisions: those of a registry that moved here begin above all that it has shown. */
+  /** Added to etcd's revisions, so that a migrated registry continues above its earlier revisions. */
   readonly base: number;
   readonly bounds: MemoryBounds;
   /** For messages. */
@@ -44,12 +44,12 @@ export interface KindMirrorOptions<R extends StoreStamps> {
   readonly warn: (problem: string) => void;
 }
 
-/** One kind of record as etcd has it, followed step by step. */
+/** The mirror of one kind of record in etcd. */
 export class KindMirror<R extends StoreStamps> {
   readonly kind: RecordKind<R>;
   readonly memory: RecordMemory<R, EtcdStored<R>>;
   readonly #options: KindMirrorOptions<R>;
-  /** Keys whose record cannot be read: they can be written anew and removed. */
+  /** Keys of unreadable records, which can be replaced and removed. */
   readonly #damaged = new Map<string, bigint>();
   readonly #writes = new Map<string, bigint>();
   readonly #waiting = new Set<() => void>();
@@ -83,7 +83,7 @@ export class KindMirror<R extends StoreStamps> {
     return this.#options.base + Number(modRevision);
   }
 
-  /** What a write to this record has to compare with; 0: there is none. */
+  /** The key revision that a write to this record must compare with; 0: no key. */
   keyRevision(id: string): bigint {
     return this.memory.get(id)?.keyRevision ?? this.#damaged.get(id) ?? 0n;
   }
@@ -92,12 +92,12 @@ export class KindMirror<R extends StoreStamps> {
     return this.#damaged.has(id);
   }
 
-  /** The revision of a write; undefined: it was not seen. */
+  /** The revision of a write; undefined: not seen. */
   revisionOfWrite(write: string): bigint | undefined {
     return this.#writes.get(write);
   }
 
-  /** Takes over one change. */
+  /** Applies one change. */
   step({ head, write, records }: KindStep): void {
     if (head <= this.#head) return;
     const revision = this.revisionOf(head);
@@ -107,7 +107,7 @@ export class KindMirror<R extends StoreStamps> {
       const read = value === null ? null : this.#read(id, value, head, this.#space);
       if (read !== null && 'problem' in read) this.#leaveOut(id, head, read.problem);
       const stored = read !== null && 'stored' in read ? read.stored : null;
-      // Nobody was ever told of what could not be read.
+      // Watchers never saw the unreadable record.
       if (stored === null && wasDamaged && this.memory.get(id) === undefined) continue;
       changes.push({ revision, id, stored });
     }
@@ -116,7 +116,7 @@ export class KindMirror<R extends StoreStamps> {
     this.#tell();
   }
 
-  /** Takes over everything at once, as one step: after an import, or where the steps up to here are no longer kept. */
+  /** Applies a full listing as one step: after an import, or if the steps were compacted. */
   async replace(listing: KindListing): Promise<void> {
     const slice = new TimeSlice();
     const changes: VisibleChange<EtcdStored<R>>[] = [];
@@ -145,7 +145,7 @@ export class KindMirror<R extends StoreStamps> {
     this.#tell();
   }
 
-  /** Resolves when this has taken over the change of that head; false: not in time. */
+  /** Waits until the mirror has applied the change of that head; false: deadline passed. */
   async reached(head: bigint, deadlineMs: number, signal: AbortSignal): Promise<boolean> {
     const endsAt = performance.now() + deadlineMs;
     while (this.#head < head) {
@@ -172,7 +172,7 @@ export class KindMirror<R extends StoreStamps> {
   }
 
   #read(id: string, value: Uint8Array, keyRevision: bigint, space: Space): ReadStored<R> {
-    // What was put into a space before that was named became visible when it was.
+    // Keys written to a staged space became visible when the space was named.
     const visibleAt = keyRevision > space.revision ? keyRevision : space.revision;
     return readStored(this.kind, id, value, keyRevision, this.revisionOf(visibleAt));
   }
@@ -194,18 +194,18 @@ export class KindMirror<R extends StoreStamps> {
   }
 }
 
-/** A record as its key has it. */
+/** A record in etcd. */
 export interface EtcdStored<R> extends Stored<R> {
-  /** The mod revision of its key: what a write compares with. An import writes keys without changing every record. */
+  /** The mod revision of its key, which a write compares with. An import rewrites the keys of unchanged records. */
   readonly keyRevision: bigint;
 }
 
 export interface RecordText {
-  /** As JSON, without what the store itself writes into it. */
+  /** The record as JSON without the fields that the store writes. */
   readonly content: string;
   readonly origin: string;
   readonly updatedAtMs: number;
-  /** Its revision, where an import only copied it; null: that of the write. */
+  /** Its revision, if an import only copied it; null: the revision of the write. */
   readonly at: number | null;
 }
 

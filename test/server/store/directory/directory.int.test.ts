@@ -48,7 +48,7 @@ async function problems(options: Partial<DirectoryOptions> = {}): Promise<string
 }
 
 describe('a directory', () => {
-  it('gives one server a file, TOML or JSON', async () => {
+  it('has one server per file, TOML or JSON', async () => {
     write(
       'gitlab.toml',
       [
@@ -83,7 +83,7 @@ describe('a directory', () => {
     });
   });
 
-  it('is read without hidden, temporary and other files, and not below', async () => {
+  it('ignores hidden, temporary and other files, and subdirectories', async () => {
     for (const name of ['.hidden.toml', 'a.toml~', '#a.toml#', 'a.toml.swp', 'b.toml.tmp', '~c.toml', 'd.tmp.toml']) {
       write(name, toml('unwanted'));
     }
@@ -97,7 +97,7 @@ describe('a directory', () => {
     expect(await idsIn()).toEqual(['good']);
   });
 
-  it('is read without following links that lead out of it, and says so', async () => {
+  it('does not follow links to the outside, and reports them', async () => {
     const outside = mkdtempSync(join(tmpdir(), 'spear-out-'));
     writeFileSync(join(outside, 'x.toml'), toml('outside'));
     symlinkSync(join(outside, 'x.toml'), join(directory, 'link.toml'));
@@ -112,7 +112,7 @@ describe('a directory', () => {
     rmSync(`${directory}-twin`, { recursive: true });
   });
 
-  it('may be a mounted ConfigMap, also while that is replaced', async () => {
+  it('may be a mounted ConfigMap, even while it is replaced', async () => {
     const generation = (name: string, ids: readonly string[]) => {
       mkdirSync(join(directory, name));
       for (const id of ids) write(`${name}/${id}.toml`, toml(id, `display_name = "${name}"`));
@@ -135,14 +135,14 @@ describe('a directory', () => {
     expect(await idsIn()).toEqual(['a']);
   });
 
-  it('is read without waiting for a pipe that looks like a file', async () => {
+  it('does not block on a pipe with the name of a record file', async () => {
     execFileSync('mkfifo', [join(directory, 'pipe.toml')]);
     write('good.toml', toml('good'));
     expect(await problems()).toEqual([]);
     expect(await idsIn()).toEqual(['good']);
   });
 
-  it('that is not there is an error that names it, and nothing changes', async () => {
+  it('that does not exist is an error that names it, and nothing changes', async () => {
     write('a.toml', toml('a'));
     await load();
     renameSync(directory, `${directory}-moved`);
@@ -151,7 +151,7 @@ describe('a directory', () => {
     renameSync(`${directory}-moved`, directory);
   });
 
-  it('with one server in two files uses the last by name, and names both', async () => {
+  it('with one server in two files uses the last by name, and reports both', async () => {
     write('20-b.toml', toml('fs', 'display_name = "second"'));
     write('10-a.json', json('fs', { display_name: 'first' }));
     expect(await problems()).toEqual([
@@ -161,7 +161,7 @@ describe('a directory', () => {
   });
 });
 
-describe('a bad file', () => {
+describe('an invalid file', () => {
   it.each<[string, string, string, string]>([
     ['broken TOML', 'x.toml', 'server_id = "x"\ntransport = = 1', 'x.toml:2: is not valid TOML: '],
     ['a key twice in TOML', 'x.toml', 'server_id = "x"\nserver_id = "y"', 'x.toml:2: is not valid TOML: '],
@@ -228,19 +228,19 @@ describe('a bad file', () => {
     ['a value in JSON', 'x.json', json('x', { http: null, transport: 'ftp' }), 'x.json:3: transport must be'],
     ['a JSON list', 'x.json', '[1]', 'x.json: must be a table of fields'],
     ['a file that is too large', 'x.toml', `#${' '.repeat(300_000)}`, 'x.toml: has 300001 bytes, at most 262144'],
-  ])('is named with line and field: %s', async (_what, name, text, expected) => {
+  ])('is reported with line and field: %s', async (_what, name, text, expected) => {
     write(name, text);
     write('good.toml', toml('good'));
     expect(await problems()).toEqual([expect.stringContaining(`error ${expected}`)]);
     expect(await idsIn()).toEqual(['good']);
   });
 
-  it('that is not text is named', async () => {
+  it('that is not text is reported', async () => {
     writeFileSync(join(directory, 'x.json'), Buffer.from([0x7b, 0xff, 0x7d]));
     expect(await problems()).toEqual(['error x.json: is not UTF-8 text']);
   });
 
-  it('never gets its content into a message', async () => {
+  it('never appears in a message with its content', async () => {
     const secret = 'sk-hunter2hunter2';
     write('a.toml', `server_id = "a"\nkey = ${secret}\n`);
     write('b.json', `{"key": "${secret}" oops}`);
@@ -251,7 +251,7 @@ describe('a bad file', () => {
     expect(found.join('\n')).not.toContain('hunter2');
   });
 
-  it('makes a strict load refuse everything, and so does an unknown field', async () => {
+  it('makes a strict load refuse everything, like an unknown field', async () => {
     write('a.toml', toml('a'));
     write('b.toml', toml('b', 'colour = "red"'));
     expect(await load({ strict: true })).toMatchObject({
@@ -263,7 +263,7 @@ describe('a bad file', () => {
     expect(await idsIn()).toEqual(['a', 'b']);
   });
 
-  it('keeps what it said before it broke, by its name and by its server_id', async () => {
+  it('keeps its last valid record, by its name and by its server_id', async () => {
     write('a.toml', toml('a'));
     write('b.toml', toml('b'));
     await load();
@@ -278,7 +278,7 @@ describe('a bad file', () => {
 });
 
 describe('loading again', () => {
-  it('changes what changed and nothing else', async () => {
+  it('applies changes and nothing else', async () => {
     write('a.toml', toml('a'));
     write('b.toml', toml('b'));
     write('c.toml', toml('c'));
@@ -300,7 +300,7 @@ describe('loading again', () => {
     expect(await idsIn()).toEqual(['a', 'c', 'd']);
   });
 
-  it('removes a server whose file is now about another one', async () => {
+  it('removes a server whose file now defines another one', async () => {
     write('a.toml', toml('a'));
     await load();
     write('a.toml', toml('b'));
@@ -320,7 +320,7 @@ describe('loading again', () => {
     expect(await idsIn()).toEqual([]);
   });
 
-  it('never removes what others registered [directory.origin]', async () => {
+  it('never removes servers that were registered through the API [directory.origin]', async () => {
     await store.upsert(sampleRecord('mine'));
     write('a.toml', toml('a'));
     write('mine.json', json('mine', { stdio: { command: 'server' } }));
@@ -332,7 +332,7 @@ describe('loading again', () => {
     expect(await idsIn()).toEqual(['mine']);
   });
 
-  it('leaves a record alone that somebody changed after it was loaded, once its file is gone [directory.origin]', async () => {
+  it('keeps a record that a user changed after it was loaded, when its file is removed [directory.origin]', async () => {
     write('a.toml', toml('a'));
     await load();
     await store.upsert(sampleRecord('a', { display_name: 'edited' }));
@@ -341,7 +341,7 @@ describe('loading again', () => {
     expect(await store.get('a')).toMatchObject({ display_name: 'edited' });
   });
 
-  it('remembers over a restart what came from the directory [directory.origin]', async () => {
+  it('remembers the origin of records across a restart [directory.origin]', async () => {
     const path = join(directory, 'data', 'registry.db');
     write('a.toml', toml('a'));
     const first = openSqliteStore(path);
@@ -377,7 +377,7 @@ describe('loading again', () => {
     expect(await idsIn()).toEqual(names.slice(given.removed).sort());
   });
 
-  it('plans anew when somebody writes meanwhile, and takes nothing away from them [directory.origin]', async () => {
+  it('plans again after a concurrent write, and does not overwrite it [directory.origin]', async () => {
     write('a.toml', toml('a'));
     write('b.toml', toml('b'));
     await load();
@@ -396,7 +396,7 @@ describe('loading again', () => {
     expect(await store.get('b')).toMatchObject({ display_name: 'B' });
   });
 
-  it('for a dry run says the same and does nothing', async () => {
+  it('as a dry run reports the same and changes nothing', async () => {
     write('a.toml', toml('a'));
     await load();
     write('a.toml', toml('a', 'display_name = "A"'));

@@ -3,7 +3,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { expect, it, onTestFinished } from 'vitest';
 import { EtcdClient } from '../../../../src/server/store/etcd/etcd-client.ts';
 
-it('says why a member hung up, also when its last try ran out of time [etcd.tls]', async () => {
+it('reports why a member closed the connection, even if the last attempt timed out [etcd.tls]', async () => {
   const connections: Socket[] = [];
   const server = createServer((socket) => {
     connections.push(socket.on('error', () => {}));

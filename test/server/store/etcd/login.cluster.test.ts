@@ -17,8 +17,8 @@ async function manage(path: string, json: object): Promise<void> {
   expect(answer.ok, await answer.text()).toBe(true);
 }
 
-describe('an etcd that asks who is there', () => {
-  it('is used with a user and a password, and without says what to give [etcd.login]', async () => {
+describe('an etcd with authentication', () => {
+  it('works with user and password, and without them the message names the settings [etcd.login]', async () => {
     await manage('user/add', { name: 'root', password: 'right' });
     await manage('user/grant', { user: 'root', role: 'root' });
     await manage('enable', {});

@@ -21,7 +21,7 @@ async function open(config: Parameters<typeof openEtcdStore>[0]): Promise<Regist
   return store;
 }
 
-/** Everything that a watcher is told, checked to be linked without a hole. */
+/** All events of a watcher, checked to have no gaps. */
 async function follow(store: RegistryDatabase, since: number): Promise<RegistryEvent<McpServerRecord>[]> {
   const seen: RegistryEvent<McpServerRecord>[] = [];
   const events = store.servers.watch(since, new AbortController().signal);
@@ -36,12 +36,12 @@ async function leader(members: readonly Member[]): Promise<Member> {
     const text = await (await fetch(`http://${member.address}/metrics`)).text();
     if (/^etcd_server_is_leader 1$/m.test(text)) return member;
   }
-  throw new Error('nobody leads');
+  throw new Error('there is no leader');
 }
 
 const WRITES = 120;
 
-describe('members of etcd that are killed under writes', () => {
+describe('killing members of etcd during writes', () => {
   it.each(['the member that is watched', 'the leader'])(
     '%s: none lost, none twice, in order [etcd.members]',
     async (whom) => {
@@ -66,7 +66,7 @@ describe('members of etcd that are killed under writes', () => {
     },
   );
 
-  it('is not current without a quorum, refuses to answer, and is itself again with one [etcd.current]', async () => {
+  it('rejects reads without a quorum, and recovers with one [etcd.current]', async () => {
     const { members } = etcd();
     const store = await open(etcdConfig(members));
     await store.servers.upsert(sampleRecord('a'));

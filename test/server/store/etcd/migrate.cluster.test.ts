@@ -30,7 +30,7 @@ const content = (records: readonly { readonly server_id: string }[]) =>
   records.map((record) => ({ ...record, mod_revision: 0, updated_at_ms: 0 }));
 
 describe('spear-sms migrate', () => {
-  it('takes everything from a file to etcd and back, with revisions above all that were shown [etcd.migrate]', async () => {
+  it('copies everything from a file to etcd and back, with revisions above all earlier ones [etcd.migrate]', async () => {
     const folder = temporaryDirectory();
     const [file, back] = [join(folder, 'a.db'), join(folder, 'b.db')];
     const shown = await filled(file);
@@ -59,7 +59,7 @@ describe('spear-sms migrate', () => {
     await Promise.all([was.close(), is.close()]);
   });
 
-  it('takes every kind along, tasks and their revisions too [etcd.migrate]', async () => {
+  it('copies every kind, including tasks and their revisions [etcd.migrate]', async () => {
     const folder = temporaryDirectory();
     const [file, back] = [join(folder, 'a.db'), join(folder, 'b.db')];
     copyFileSync(new URL('../../../../fixtures/compat/registry/registry.db', import.meta.url), file);
@@ -83,7 +83,7 @@ describe('spear-sms migrate', () => {
     await Promise.all([was.close(), is.close()]);
   });
 
-  it('overwrites nothing, and leaves nothing where it fails [etcd.migrate]', async () => {
+  it('overwrites nothing, and leaves nothing behind if it fails [etcd.migrate]', async () => {
     const folder = temporaryDirectory();
     const [file, other] = [join(folder, 'a.db'), join(folder, 'b.db')];
     await filled(file);

@@ -11,7 +11,7 @@ const etcd = useEtcd({ members: 1, flags: ['--quota-backend-bytes', String(QUOTA
 let store: RegistryDatabase | undefined;
 afterEach(() => store?.close());
 
-it('says that changes cannot be stored while etcd is over its quota, and is still current [registry.quota]', async () => {
+it('reports that changes cannot be stored while etcd is over its quota, and stays current [registry.quota]', async () => {
   const opened = await openEtcdStore(etcdConfig(etcd().members));
   store = opened;
   expect(opened.writeProblem()).toBeNull();

@@ -78,23 +78,23 @@ function manage(path: string, json: object): Promise<void> {
 describe('an etcd with TLS', () => {
   const at = () => withTls().members[0]?.address;
 
-  it('keeps a registry that trusts whoever signed its certificate [etcd.tls]', async () => {
+  it('stores a registry that trusts the CA of its certificate [etcd.tls]', async () => {
     const store = await storeOf(at(), 'ca = "ca.pem"');
     expect((await store.servers.upsert(sampleRecord('a'))).changed).toBe(true);
     expect((await store.servers.list()).records).toHaveLength(1);
     await store.close();
   });
 
-  it('is refused with another authority, or in clear, and the message says what to mend [etcd.tls]', async () => {
+  it('is refused with another CA or without TLS, and the message names the fix [etcd.tls]', async () => {
     const ms = await fastest(8_000, async () => {
       expect(await failure(at(), 'ca = "other-ca.pem"')).toMatch(/not trusted.*not issued by store\.etcd\.ca/);
     });
     expect(ms).toBeLessThan(8_000);
-    // Whoever speaks TLS hangs up on others without a word: it is asked until the time is up.
+    // A TLS server closes plaintext connections without a message, so the client retries until its deadline.
     expect(await failure(at(), '')).toMatch(/not encrypted; if etcd requires TLS, set store\.etcd\.ca/);
   }, 120_000);
 
-  it('takes a user and a password by reference, and no other [etcd.login]', async () => {
+  it('accepts a user and a password by reference only [etcd.login]', async () => {
     await manage('user/add', { name: 'root', password: 'the right password' });
     await manage('user/grant', { user: 'root', role: 'root' });
     await manage('enable', {});
@@ -107,10 +107,10 @@ describe('an etcd with TLS', () => {
   });
 });
 
-describe('an etcd that asks for certificates', () => {
+describe('an etcd with client certificates', () => {
   const at = () => asked().members[0]?.address;
 
-  it('keeps a registry that shows one, and no other [etcd.tls]', async () => {
+  it('stores a registry with a client certificate only [etcd.tls]', async () => {
     const store = await storeOf(at(), 'ca = "ca.pem"\ncert = "sms.pem"\nkey = "sms.key"');
     expect((await store.servers.upsert(sampleRecord('a'))).changed).toBe(true);
     await store.close();

@@ -35,7 +35,7 @@ async function startTwo(): Promise<[TestSms, TestSms]> {
 }
 
 describe('two registries on one etcd', () => {
-  it('what is written through one is watched through the other, people and their tokens too [etcd.sms]', async () => {
+  it('changes through one are watched through the other, including users and tokens [etcd.sms]', async () => {
     const [a, b] = await startTwo();
     const cache = new RegistryCache({ source: b.source() });
     onStop(() => cache.close());
@@ -53,7 +53,7 @@ describe('two registries on one etcd', () => {
     await eventually(async () => (await statusOnB()) === 401, 'the token to be revoked on the other one');
   });
 
-  it('a decision on one wakes the run that waits at the other, and its yes is used once [etcd.sms]', async () => {
+  it('a decision on one resumes the run that waits at the other, and its grant is redeemed once [etcd.sms]', async () => {
     const [a, b] = await startTwo();
     const port = failoverSource([a.source(), b.source()]).approvals('node-1');
     const client = clientOf(port, { fileWithinMs: 20_000 });
@@ -68,15 +68,15 @@ describe('two registries on one etcd', () => {
     expect(await grant?.redeem(boundCall, { path: '/data/x', content: 'another' })).not.toBeNull();
   });
 
-  it('has no backup of its own', async () => {
+  it('has no backup route', async () => {
     const [a] = await startTwo();
     const answer = await a.http('POST', '/admin/api/mcp/backup');
     expect(answer).toMatchObject({ status: 409, body: { type: 'urn:spear:problem:kept-elsewhere' } });
   });
 });
 
-describe('who follows several registries', () => {
-  it('goes on at its revision when the one it follows is killed, without a gap or a double [etcd.failover]', async () => {
+describe('a follower of several registries', () => {
+  it('resumes at its revision when its registry is killed, without a gap or a duplicate [etcd.failover]', async () => {
     const { prefix, endpoints } = etcdConfig(etcd().members);
     const store = `etcd://${endpoints.map((url) => new URL(url).host).join(',')}/${prefix}`;
     const directory = temporaryDirectory();
@@ -125,12 +125,12 @@ describe('who follows several registries', () => {
     expect(told.map(({ prevRevision }) => prevRevision)).toEqual(
       [revision, ...told.map((one) => one.revision)].slice(0, -1),
     );
-    // Whoever comes back is told what it missed as one step, the last of which counts.
+    // A reconnecting watcher receives missed changes as one event.
     expect(told.at(-1)?.name).toBe('29');
     for (const one of told) expect(revisions).toContain(one.revision);
   });
 
-  it('spear asks the next one where the first does not listen [etcd.failover]', async () => {
+  it('spear uses the next one if the first does not listen [etcd.failover]', async () => {
     const [, b] = await startTwo();
     const [closed] = await freePorts(1);
     const client = new ApiClient(
@@ -148,7 +148,7 @@ describe('who follows several registries', () => {
     expect((await client.request('GET', `${servers}/fs`)).status).toBe(200);
   });
 
-  it('a registry that is cut off from etcd ends its watches and refuses lists [etcd.cut]', async () => {
+  it('a registry that loses etcd ends its watches and rejects lists [etcd.cut]', async () => {
     const { members } = etcd();
     const a = await startTestSms({ etcd: etcdConfig(members), limit: { heartbeat_ms: 200 } });
     const source = a.source();

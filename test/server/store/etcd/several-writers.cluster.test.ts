@@ -22,7 +22,7 @@ async function openTwo(): Promise<[RegistryDatabase, RegistryDatabase]> {
 const many = (count: number) => Array.from({ length: count }, (_, n) => ({ upsert: sampleRecord(`s${n}`) }));
 
 describe('two stores on one etcd', () => {
-  it('are one registry: epoch, revisions and content are the same [etcd.copies]', async () => {
+  it('are one registry with the same epoch, revisions and content [etcd.copies]', async () => {
     const [a, b] = await openTwo();
     expect(await a.servers.epoch()).toBe(await b.servers.epoch());
     const events = b.servers.watch(await b.servers.revision(), new AbortController().signal)[Symbol.asyncIterator]();
@@ -32,7 +32,7 @@ describe('two stores on one etcd', () => {
     expect(await b.servers.origins()).toEqual(new Map([['x', 'directory:x.toml']]));
   });
 
-  it('write on condition of what etcd has, not of what they have seen [etcd.copies]', async () => {
+  it('check conditions against etcd, not against their own memory [etcd.copies]', async () => {
     const [a, b] = await openTwo();
     const { record } = await a.servers.upsert(sampleRecord('x'));
     // Both know the record; of two writers at the same moment one wins.
@@ -55,7 +55,7 @@ describe('two stores on one etcd', () => {
     expect(await b.servers.revision()).toBe(gone);
   });
 
-  it('a watch goes on at its revision on the other one, also where that one is behind [etcd.resume]', async () => {
+  it('a watch resumes at its revision on the other store, even if that one is behind [etcd.resume]', async () => {
     const [a, b] = await openTwo();
     for (let n = 0; n < 30; n++) {
       const { revision } = await a.servers.upsert(sampleRecord('x', { display_name: `${n}` }));
