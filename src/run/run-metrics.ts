@@ -24,7 +24,7 @@ export class RunMetrics {
     this.options = Object.freeze({
       ...options,
       backend,
-      audit: metrics.mcp.trail(options.audit, options.mcp?.taskName ?? null),
+      audit: metrics.mcp.countedSink(options.audit, options.mcp?.taskName ?? null),
     });
   }
 

@@ -270,7 +270,7 @@ export class McpToolbox {
     try {
       const registry = new StaticRegistry(this.#records);
       const given = this.#options.audit ?? noAudit;
-      const audit = metrics?.trail(given, null) ?? given;
+      const audit = metrics?.countedSink(given, null) ?? given;
       const deps = { pool, registry, audit, events: this.#events };
       const run = randomUUID();
       const lists = await Promise.all(this.#records.map((record) => pool.listTools(record, { signal })));

@@ -132,7 +132,7 @@ export class McpMetrics {
   }
 
   /** The same audit sink, with its events counted. */
-  trail(audit: AuditSink, task: string | null): AuditSink {
+  countedSink(audit: AuditSink, task: string | null): AuditSink {
     return {
       write: (instance, event) => {
         this.#audited(event, task);

@@ -148,7 +148,7 @@ describe('counting', () => {
     const { metrics, scrape } = setUp();
     for (const id of ['fs', 'git', 'gone']) metrics.mcp.labels.knowServer(id);
     const written: AuditEvent[] = [];
-    const trail = metrics.mcp.trail({ write: (_, event) => written.push(event) }, 'nightly');
+    const sink = metrics.mcp.countedSink({ write: (_, event) => written.push(event) }, 'nightly');
     const left = {
       server_id: 'gone',
       tool_name: null,
@@ -174,7 +174,7 @@ describe('counting', () => {
       },
       { event: 'budget.hit', session_id: null, server_id: null, tool_name: null, budget: 'max_iterations' },
     ];
-    for (const event of events) trail.write('run', event);
+    for (const event of events) sink.write('run', event);
     expect(written).toEqual(events);
     const families = await scrape();
     expect(sampleValue(families, 'mcp_effective_servers', { task_id: 'nightly' })).toBe(2);
@@ -189,8 +189,8 @@ describe('counting', () => {
 
   it('keeps how the audit sink shows arguments', () => {
     const { metrics } = setUp();
-    expect(metrics.mcp.trail(noAudit, null).showArguments).toBe(noAudit.showArguments);
-    expect(metrics.mcp.trail({ write: () => {} }, null)).not.toHaveProperty('showArguments');
+    expect(metrics.mcp.countedSink(noAudit, null).showArguments).toBe(noAudit.showArguments);
+    expect(metrics.mcp.countedSink({ write: () => {} }, null)).not.toHaveProperty('showArguments');
   });
 
   it('counts the tokens and the outcome of every model response', async () => {

@@ -75,7 +75,7 @@ describe('a run that is traced', () => {
   it('is a trace: turns and tool calls are spans by the conventions, propagated to models and servers [telemetry.run] [telemetry.propagation] [telemetry.no-content]', async () => {
     const model = await startModel(['traced_work', 'traced_fail', 'nowhere_to_be_found']);
     const callLog = join(scratch, 'traced-calls');
-    const records = recordDir({ 'traced.json': recordOf('traced', 'traced.mjs', { env: { TRAIL: callLog } }) });
+    const records = recordDir({ 'traced.json': recordOf('traced', 'traced.mjs', { env: { CALL_LOG: callLog } }) });
     const audit = join(scratch, 'traced-audit.jsonl');
     const { code, stdout, stderr } = await spearRun(
       [fixture('c/files.wasm'), ...taskWithMcp(['traced']), ...['--mcp-dir', records, '--audit', audit, '--json']],
@@ -155,7 +155,7 @@ describe('a run that is traced', () => {
   it('shows a denied call and a failed guest [telemetry.errors]', async () => {
     const records = recordDir({
       'traced.json': recordOf('traced', 'traced.mjs', {
-        env: { TRAIL: join(scratch, 'approved-calls') },
+        env: { CALL_LOG: join(scratch, 'approved-calls') },
         approval_policy: { default: 'always' },
       }),
     });
