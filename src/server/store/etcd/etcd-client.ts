@@ -27,6 +27,9 @@ const definite: ReadonlySet<Code> = new Set([
   Code.ResourceExhausted,
 ]);
 
+/** Codes of a connection that the member closed or reset. */
+const closedCodes: ReadonlySet<Code> = new Set([Code.Canceled, Code.Aborted]);
+
 export interface Member {
   readonly endpoint: string;
   readonly kv: Client<typeof KV>;
@@ -194,7 +197,7 @@ export class EtcdClient {
     const asksWho = /user name is empty/.test(error.rawMessage) && this.#config.login === null;
     const hint = asksWho
       ? ': authentication is required; set store.etcd.user and store.etcd.password'
-      : error.code === Code.Canceled && this.#current.endpoint.startsWith('http:')
+      : closedCodes.has(error.code) && this.#current.endpoint.startsWith('http:')
         ? ' (the connection was not encrypted; if etcd requires TLS, set store.etcd.ca)'
         : '';
     // A member without a leader or under overload reports a generic code; only the text tells the cause.
