@@ -1,4 +1,4 @@
-import type { RegistryView } from '../agent/policy/registry-view.ts';
+import type { RegistryView } from '../agent/policy/decision.ts';
 import type { McpProfile } from '../server/records/profile.ts';
 import { type McpServerRecord, serverKind } from '../server/records/server.ts';
 import type { StopRecord } from '../server/records/stop.ts';

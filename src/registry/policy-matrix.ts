@@ -1,7 +1,6 @@
-import { approvalNote } from '../agent/policy/approval-note.ts';
-import type { ApprovalRule } from '../agent/policy/approval-rules.ts';
+import { type ApprovalRule, approvalNote } from '../agent/policy/approval-rules.ts';
+import type { RegistryView } from '../agent/policy/decision.ts';
 import { wordsFor } from '../agent/policy/layer-words.ts';
-import type { RegistryView } from '../agent/policy/registry-view.ts';
 import { parseTaskPolicy } from '../agent/policy/task-policy.ts';
 import {
   aboutCall,

@@ -1,6 +1,6 @@
 import type { ApprovalWait } from '../agent/approvals/client.ts';
 import type { JsonValue } from '../base/json.ts';
-import { redactArguments } from '../server/audit/redact-arguments.ts';
+import { redactArguments } from '../server/audit/redact.ts';
 import type { ParkedFor } from '../server/records/run.ts';
 
 /** A tool call that waits for an approval. */

@@ -84,6 +84,7 @@ describe('the walks of docs/architecture.md', () => {
       'A run over HTTP to its result',
       'A run resumed after kill -9',
       'A console page',
+      'An approval requested, decided and redeemed',
       'An audit event',
     ]);
   });

@@ -3,7 +3,7 @@ import { canonicalJson, type JsonObject, type JsonValue } from '../../base/json.
 import { startOf } from '../../base/text.ts';
 import type { ApproverRule } from '../../config/registry/registry-config.ts';
 import { NO_DECIDER } from '../../server/audit/event.ts';
-import { redactArguments } from '../../server/audit/redact-arguments.ts';
+import { redactArguments } from '../../server/audit/redact.ts';
 import {
   type Approval,
   type ApprovalDecision,

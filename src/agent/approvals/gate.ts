@@ -5,17 +5,24 @@ import type { ToolJournal } from '../../runtime/durable/tool-journal.ts';
 import { limitSpecs } from '../../runtime/port/limits.ts';
 import type { CallKind, SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import { type AuditEvent, type AuditSink, NO_DECIDER } from '../../server/audit/event.ts';
-import { shownArguments } from '../../server/audit/redact-arguments.ts';
+import { shownArguments } from '../../server/audit/redact.ts';
 import type { BoundCall } from '../../server/records/approval.ts';
 import type { ApprovalMode, McpServerRecord } from '../../server/records/server.ts';
 import type { ElicitationDecider } from '../mcp/client/elicitation/question.ts';
 import { McpArgumentsError, McpCancelledError } from '../mcp/client/errors.ts';
 import type { McpPool } from '../mcp/client/pool.ts';
-import { approvalMode } from '../policy/approval-mode.ts';
-import { approvalNeed } from '../policy/approval-need.ts';
-import { type ApprovalRules, canDeny, isEmpty, judge, noRules, type RuleVerdict } from '../policy/approval-rules.ts';
+import {
+  type ApprovalRules,
+  approvalMode,
+  approvalNeed,
+  canDeny,
+  isEmpty,
+  judge,
+  noRules,
+  type RuleVerdict,
+} from '../policy/approval-rules.ts';
 import { hashDefinition, type ToolDefinition } from '../policy/definition-hash.ts';
-import { profileOf } from '../policy/profile-checks.ts';
+import { profileOf } from '../policy/record-checks.ts';
 import { type ApprovalClient, type GrantHandle, RegistryAnswer } from './client.ts';
 import { ApprovalGrants, type GrantBinding, hashArguments, policyRevision, SESSION_GRANT_MS } from './grants.ts';
 import { type ApprovalOutcome, PendingApprovals } from './pending.ts';

@@ -3,8 +3,7 @@ import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers
 import type { McpProfile } from '../../server/records/profile.ts';
 import type { McpServerRecord } from '../../server/records/server.ts';
 import type { ApprovalRules } from '../policy/approval-rules.ts';
-import { sha256, type ToolDefinition } from '../policy/definition-hash.ts';
-import { policyHash } from '../policy/policy-hash.ts';
+import { policyHash, sha256, type ToolDefinition } from '../policy/definition-hash.ts';
 import type { GrantHandle } from './client.ts';
 
 /** A one-time grant waits for a place at its server and for a connection, never longer than this. */

@@ -2,7 +2,7 @@ import type { Counter } from '@opentelemetry/api';
 import { cutText } from '../../base/text.ts';
 import type { ApproverRule } from '../../config/registry/registry-config.ts';
 import { DEFAULT_NAMESPACE } from '../../runtime/port/policy-layers.ts';
-import { redactArguments } from '../../server/audit/redact-arguments.ts';
+import { redactArguments } from '../../server/audit/redact.ts';
 import type { SmsTrail } from '../../server/audit/sms-trail.ts';
 import { Caller } from '../../server/identity/caller.ts';
 import {

@@ -1,7 +1,7 @@
 import { canonicalJson } from '../../base/json.ts';
 import type { RefusedTool } from '../../runtime/durable/journal.ts';
+import { argumentsFor } from '../../server/audit/arguments.ts';
 import { type AuditEvent, type CallStarted, writeRefused } from '../../server/audit/event.ts';
-import { argumentsFor } from '../../server/audit/kept-arguments.ts';
 import type { GatedCall } from '../approvals/gate.ts';
 import { type ModelToolCall, notInjected } from '../chat/injected-tools.ts';
 import type { Exclusion } from '../policy/decision.ts';

@@ -2,7 +2,7 @@ import type { RegistryCache } from '../../registry-client/cache.ts';
 import type { ToolJournal } from '../../runtime/durable/tool-journal.ts';
 import type { CallKind, TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { AuditSink } from '../../server/audit/event.ts';
-import type { AllowedCalls } from '../policy/allowed-calls.ts';
+import type { AllowedCalls } from '../policy/effective-set.ts';
 import type { McpPool } from './client/pool.ts';
 import type { ServerTroubleListener, ServerTroubles } from './server-troubles.ts';
 import type { ToolEvents } from './tool-events.ts';

@@ -4,8 +4,8 @@ import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers
 import type { McpProfile } from '../../server/records/profile.ts';
 import type { McpServerRecord } from '../../server/records/server.ts';
 import { deny, type Exclusion, type ExclusionReason, exclusion } from '../policy/decision.ts';
-import type { NamedKind } from '../policy/name-matching.ts';
-import { policyHash } from '../policy/policy-hash.ts';
+import { policyHash } from '../policy/definition-hash.ts';
+import type { NamedKind } from '../policy/pattern.ts';
 import { aboutNamed, aboutTool, decide, denialOf } from '../policy/walk.ts';
 import { McpConnectionError, McpTimeoutError } from './client/errors.ts';
 import type { PromptList, ResourceList } from './client/lists.ts';

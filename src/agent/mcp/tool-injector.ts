@@ -4,10 +4,9 @@ import { initialSession, type SessionPolicy, type TaskPolicy } from '../../runti
 import type { AuditEvent, AuditExclusion } from '../../server/audit/event.ts';
 import type { McpServerRecord } from '../../server/records/server.ts';
 import type { InjectedTools, InjectionRequest } from '../chat/injected-tools.ts';
-import { deny, type Exclusion, exclusion } from '../policy/decision.ts';
+import { deny, type Exclusion, exclusion, type RegistryView } from '../policy/decision.ts';
 import { effectiveSet } from '../policy/effective-set.ts';
-import { profileOf } from '../policy/profile-checks.ts';
-import type { RegistryView } from '../policy/registry-view.ts';
+import { profileOf } from '../policy/record-checks.ts';
 import { uriProblem } from '../policy/resource-uri.ts';
 import { aboutServer, decide, decideCall } from '../policy/walk.ts';
 import { McpPolicyError, toToolError } from './client/errors.ts';

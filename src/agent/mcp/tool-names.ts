@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { TaskPolicy, ToolNaming } from '../../runtime/port/policy-layers.ts';
 import type { McpServerRecord } from '../../server/records/server.ts';
-import type { RegistryView } from '../policy/registry-view.ts';
+import type { RegistryView } from '../policy/decision.ts';
 import { aboutSelection, denialOf } from '../policy/walk.ts';
 
 /** Limits of providers for tool names. */

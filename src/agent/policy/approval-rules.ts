@@ -1,6 +1,8 @@
 import { isJsonObject, type JsonObject } from '../../base/json.ts';
+import type { ApprovalMode, McpApprovalPolicy, McpServerRecord } from '../../server/records/server.ts';
 import { type ArgumentMatcher, matchesArguments } from './argument-matcher.ts';
-import { compilePatterns } from './pattern.ts';
+import { quoted } from './decision.ts';
+import { compilePattern, compilePatterns, type NameMatcher } from './pattern.ts';
 
 export const verdicts = ['allow', 'ask', 'deny'] as const;
 /** From the loosest to the strictest. */
@@ -56,7 +58,7 @@ const nobodySaid: RuleVerdict = Object.freeze({ verdict: 'ask', layer: null, rul
 export function judge(rules: ApprovalRules, call: JudgedCall): RuleVerdict {
   const node = firstMatch(rules.node, call);
   const task = firstMatch(rules.task, call);
-  if (task !== undefined && (node === undefined || strictness(task) > strictness(node))) {
+  if (task !== undefined && (node === undefined || verdicts.indexOf(task.verdict) > verdicts.indexOf(node.verdict))) {
     return { verdict: task.verdict, layer: 'task', rule: task.name };
   }
   return node === undefined ? nobodySaid : { verdict: node.verdict, layer: 'node', rule: node.name };
@@ -70,8 +72,6 @@ export function isEmpty(rules: ApprovalRules): boolean {
 export function canDeny({ node, task }: ApprovalRules): boolean {
   return [...node, ...task].some(({ verdict }) => verdict === 'deny');
 }
-
-const strictness = ({ verdict }: ApprovalRule) => verdicts.indexOf(verdict);
 
 function firstMatch(rules: readonly ApprovalRule[], call: JudgedCall): ApprovalRule | undefined {
   return rules.find((rule) => matches(rule, call));
@@ -105,4 +105,65 @@ function hintOf(hint: ToolHint, annotations: JsonObject | null): boolean {
     case 'openWorldHint':
       return true;
   }
+}
+
+const modesByStrictness: readonly ApprovalMode[] = ['never', 'policy', 'always'];
+
+/** The mode for one tool: of all patterns that match, the strictest; the record's default if none does. */
+export function approvalMode(record: Pick<McpServerRecord, 'approval_policy'>, tool: string): ApprovalMode {
+  const policy = record.approval_policy;
+  let strictest = -1;
+  for (const { matches, rank } of compiledPatterns(policy)) {
+    if (rank > strictest && matches(tool)) strictest = rank;
+  }
+  return strictest < 0 ? policy.default : (modesByStrictness[strictest] as ApprovalMode);
+}
+
+type CompiledPattern = { readonly matches: NameMatcher; readonly rank: number };
+
+// Asked twice for every call of a tool, with the same frozen records.
+const compiled = new WeakMap<McpApprovalPolicy, readonly CompiledPattern[]>();
+
+function compiledPatterns(policy: McpApprovalPolicy): readonly CompiledPattern[] {
+  const known = compiled.get(policy);
+  if (known) return known;
+  const patterns = Object.entries(policy.per_tool).map(([pattern, mode]) => ({
+    matches: compilePattern(pattern),
+    rank: modesByStrictness.indexOf(mode),
+  }));
+  if (Object.isFrozen(policy.per_tool)) compiled.set(policy, patterns);
+  return patterns;
+}
+
+/** `ask`: a person has to say yes. */
+export type ApprovalNeed = 'none' | 'ask' | 'denied';
+
+/** What a record's mode and the rules come to for one call. */
+export function approvalNeed(mode: ApprovalMode, { verdict }: RuleVerdict): ApprovalNeed {
+  if (verdict === 'deny') return 'denied';
+  return mode === 'never' || (mode === 'policy' && verdict === 'allow') ? 'none' : 'ask';
+}
+
+/** What stands between an allowed call and its being made; empty: nothing. */
+export function approvalNote(record: McpServerRecord, tool: string, rules: ApprovalRules): string[] {
+  const mode = approvalMode(record, tool);
+  const concerned = rulesAbout(record, tool, rules);
+  const denying = concerned.filter(({ verdict }) => verdict === 'deny').map(({ name }) => `may be denied by ${name}`);
+  if (mode === 'always') return ['every call needs an approval (approval_policy: always)', ...denying];
+  if (mode === 'never') return denying;
+  const said = concerned.map(({ name, verdict }) => `${name}: ${verdict}`).join(', ');
+  return [`approval_policy: policy, ${said === '' ? 'and no rule matches: every call needs an approval' : said}`];
+}
+
+/** Rules whose patterns match; whether their arguments and annotations do is known only at a call. */
+function rulesAbout(
+  record: McpServerRecord,
+  tool: string,
+  rules: ApprovalRules,
+): { readonly name: string; readonly verdict: string }[] {
+  return (['node', 'task'] as const).flatMap((layer) =>
+    rules[layer]
+      .filter(({ servers, tools }) => compilePatterns(servers)(record.server_id) && compilePatterns(tools)(tool))
+      .map(({ name, verdict }) => ({ name: `${quoted(name)} of the ${layer}'s rules`, verdict })),
+  );
 }

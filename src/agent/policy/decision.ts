@@ -1,5 +1,9 @@
 import { cutText } from '../../base/text.ts';
+import type { SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
+import type { McpProfile } from '../../server/records/profile.ts';
 import type { McpServerRecord } from '../../server/records/server.ts';
+import type { StopRecord } from '../../server/records/stop.ts';
+import type { ToolDefinition } from './definition-hash.ts';
 
 /** Why a layer of policy says no. */
 export type LayerReason =
@@ -71,4 +75,55 @@ const SHOWN_NAME_CHARS = 128;
 
 export function quoted(name: string): string {
   return JSON.stringify(cutText(name, SHOWN_NAME_CHARS));
+}
+
+/** What policy sees of the registry. `stale` is a snapshot older than the node's max_staleness_ms. */
+export interface RegistryView {
+  readonly servers: ReadonlyMap<string, McpServerRecord>;
+  readonly stale: boolean;
+  /** Null where none were received: they are asked for only where the task names one. */
+  readonly profiles: ProfilesView | null;
+  /** Active stops by id; left out: the records come from a source that has none. */
+  readonly stops?: ReadonlyMap<string, StopRecord>;
+}
+
+export interface ProfilesView {
+  readonly byName: ReadonlyMap<string, McpProfile>;
+  readonly stale: boolean;
+}
+
+/** The first of the wanted tags that a server has. */
+export function sharedTag(wanted: readonly string[], { tags }: McpServerRecord): string | null {
+  return wanted.find((tag) => tags.includes(tag)) ?? null;
+}
+
+/** What every layer is asked. */
+export interface LayerQuestion {
+  readonly serverId: string;
+  /** As the server calls it, or the uri of a resource; null where the question is about the server. */
+  readonly tool: string | null;
+  /** What the server says of the tool; null where that is not known, or the question is about the server. */
+  readonly definition: ToolDefinition | null;
+  /** Null before the first snapshot. */
+  readonly view: RegistryView | null;
+  /** Null where the registry does not have the server. */
+  readonly record: McpServerRecord | null;
+  readonly task: TaskPolicy;
+  /** The one that the task names; null where it names none, or one that is not there. */
+  readonly profile: McpProfile | null;
+  /** Null for a guest that calls MCP itself, outside a chat session. */
+  readonly session: SessionPolicy | null;
+}
+
+/** One place where a layer can say no. Asking makes no text: it happens at every call, and most are let through. */
+export interface LayerCheck {
+  readonly layer: PolicyLayer;
+  /** The field or key that is looked at. */
+  readonly rule: string;
+  /** Why this layer says no; null if it does not. */
+  readonly denies: (question: LayerQuestion) => LayerReason | null;
+  /** A denial as a sentence for the log and the trail; never holds a secret. */
+  readonly detail: (question: LayerQuestion) => string;
+  /** The pattern or id that decides; null: none does; undefined: the layer has nothing to say here. */
+  readonly matched: (question: LayerQuestion) => string | null | undefined;
 }

@@ -1,14 +1,21 @@
 import { type CallKind, namespaceOf, type TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { StopRecord } from '../../server/records/stop.ts';
-import { type LayerReason, quoted } from './decision.ts';
-import type { LayerCheck, LayerQuestion } from './layer-check.ts';
-import type { NamedKind } from './name-matching.ts';
-import { promptChecks, recordAllowsAnything, resourceChecks, templateChecks } from './offer-checks.ts';
-import { compilePatterns, firstMatching } from './pattern.ts';
-import { profileKnown, profilePlaceChecks, profileToolChecks } from './profile-checks.ts';
-import { recordNamespaces, recordPins, recordTools } from './record-checks.ts';
+import type { LayerCheck, LayerQuestion } from './decision.ts';
+import { type LayerReason, quoted, sharedTag } from './decision.ts';
+import { compilePatterns, firstMatching, type NamedKind } from './pattern.ts';
+import {
+  profileKnown,
+  profilePlaceChecks,
+  profileToolChecks,
+  promptChecks,
+  recordAllowsAnything,
+  recordNamespaces,
+  recordPins,
+  recordTools,
+  resourceChecks,
+  templateChecks,
+} from './record-checks.ts';
 import { stopOfCall, stopText } from './stops.ts';
-import { sharedTag } from './tags.ts';
 
 const taskEnabled: LayerCheck = {
   layer: 'task',

@@ -17,7 +17,7 @@ import {
 import { isServerId, serverIdRule } from '../../server/records/field-rules.ts';
 import type { ApprovalRule } from './approval-rules.ts';
 import { type ParsedApprovalRules, parseApprovalRules, type RuleIssue } from './approval-rules-parse.ts';
-import { readProfileOverrides, tagsProblem } from './profile-overrides.ts';
+import { readProfileOverrides, tagsProblem } from './record-checks.ts';
 
 export const taskPolicyKeys = [
   'mcp.enabled',

@@ -1,13 +1,21 @@
 import type { CallKind, SessionPolicy, TaskPolicy } from '../../runtime/port/policy-layers.ts';
 import type { McpProfile } from '../../server/records/profile.ts';
 import type { McpServerRecord } from '../../server/records/server.ts';
-import { type Decision, type Denial, deny, EVERY_SERVER, type LayerReason, type PolicyLayer } from './decision.ts';
+import {
+  type Decision,
+  type Denial,
+  deny,
+  EVERY_SERVER,
+  type LayerCheck,
+  type LayerQuestion,
+  type LayerReason,
+  type PolicyLayer,
+  type RegistryView,
+} from './decision.ts';
 import type { ToolDefinition } from './definition-hash.ts';
-import type { LayerCheck, LayerQuestion } from './layer-check.ts';
 import { callChecks, choiceChecks, namedChecks, selectionOfServers, serverChecks, toolChecks } from './layer-checks.ts';
-import type { NamedKind } from './name-matching.ts';
-import { profileOf } from './profile-checks.ts';
-import type { RegistryView } from './registry-view.ts';
+import type { NamedKind } from './pattern.ts';
+import { profileOf } from './record-checks.ts';
 
 /** A question and the checks that answer it, in their order. */
 export interface PolicyQuestion extends LayerQuestion {

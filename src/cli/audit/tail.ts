@@ -1,8 +1,7 @@
 import { statSync } from 'node:fs';
 import { compilePattern } from '../../agent/policy/pattern.ts';
-import { AuditFollower } from '../../server/audit/follow.ts';
-import { parseLine, readLines } from '../../server/audit/reader.ts';
-import { rotatedFiles } from '../../server/audit/rotation.ts';
+import { rotatedFiles } from '../../server/audit/file.ts';
+import { AuditFollower, parseLine, readLines } from '../../server/audit/reader.ts';
 import { spearExitCodes, UsageError } from '../exit-codes.ts';
 import { type Colour, durationOf, type Paint, paintFor, printable } from '../formatting.ts';
 import { type TailValues, tailFlags } from './flags.ts';

@@ -1,4 +1,4 @@
-import type { AuditKey } from '../../server/audit/key.ts';
+import type { AuditKey } from '../../server/audit/chain.ts';
 import { type VerifiedChain, type VerifiedTrail, verifyTrail } from '../../server/audit/verify.ts';
 import { spearExitCodes, UsageError } from '../exit-codes.ts';
 

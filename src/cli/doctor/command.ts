@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { BackendSet } from '../../agent/chat/backends/open-backend.ts';
-import { profileOf } from '../../agent/policy/profile-checks.ts';
+import { profileOf } from '../../agent/policy/record-checks.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { componentCacheDirectory } from '../../config/directories.ts';
 import type { CompiledHostConfig } from '../../config/host/host-config.ts';

@@ -1,8 +1,7 @@
 import type { ToolDescriptor, ToolList } from '../../agent/mcp/client/tool-list.ts';
 import { filterTools } from '../../agent/mcp/session-tools.ts';
 import { fullName, isHashed, type NameClaims, toolName } from '../../agent/mcp/tool-names.ts';
-import { approvalNote } from '../../agent/policy/approval-note.ts';
-import type { ApprovalRules } from '../../agent/policy/approval-rules.ts';
+import { type ApprovalRules, approvalNote } from '../../agent/policy/approval-rules.ts';
 import { quoted } from '../../agent/policy/decision.ts';
 import { wordsFor } from '../../agent/policy/layer-words.ts';
 import { aboutTool, explain, firstDenial, type LayerAnswer } from '../../agent/policy/walk.ts';

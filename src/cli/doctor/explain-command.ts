@@ -1,9 +1,8 @@
 import { openPool } from '../../agent/mcp/client/open-pool.ts';
 import { NameClaims, namedServers } from '../../agent/mcp/tool-names.ts';
-import { approvalNote } from '../../agent/policy/approval-note.ts';
-import { quoted } from '../../agent/policy/decision.ts';
+import { approvalNote } from '../../agent/policy/approval-rules.ts';
+import { quoted, type RegistryView } from '../../agent/policy/decision.ts';
 import { wordsFor } from '../../agent/policy/layer-words.ts';
-import type { RegistryView } from '../../agent/policy/registry-view.ts';
 import { uriProblem } from '../../agent/policy/resource-uri.ts';
 import {
   aboutCall,

@@ -1,16 +1,15 @@
 import { statSync } from 'node:fs';
-import { approvalMode } from '../../agent/policy/approval-mode.ts';
-import { approvalNeed } from '../../agent/policy/approval-need.ts';
 import {
   type ApprovalRule,
   type ApprovalRules,
+  approvalMode,
+  approvalNeed,
   judge,
   noRules,
   type RuleVerdict,
 } from '../../agent/policy/approval-rules.ts';
 import { parseApprovalRules } from '../../agent/policy/approval-rules-parse.ts';
-import { type Decision, quoted } from '../../agent/policy/decision.ts';
-import type { RegistryView } from '../../agent/policy/registry-view.ts';
+import { type Decision, quoted, type RegistryView } from '../../agent/policy/decision.ts';
 import { parseTaskPolicy } from '../../agent/policy/task-policy.ts';
 import { aboutCall, decide, denialOf } from '../../agent/policy/walk.ts';
 import { errorCode } from '../../base/errors.ts';

@@ -1,7 +1,7 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { errorCode } from '../../base/errors.ts';
+import { rotatedFiles } from '../../server/audit/file.ts';
 import { parseLine } from '../../server/audit/reader.ts';
-import { rotatedFiles } from '../../server/audit/rotation.ts';
 import type { TrailLineJson, TrailPageJson } from '../console-api.ts';
 
 const CHUNK_BYTES = 256 * 1024;

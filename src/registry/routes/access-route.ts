@@ -1,4 +1,4 @@
-import type { RegistryView } from '../../agent/policy/registry-view.ts';
+import type { RegistryView } from '../../agent/policy/decision.ts';
 import { isJsonObject, type JsonValue } from '../../base/json.ts';
 import type { ToolReport } from '../../registry-client/node-report.ts';
 import { type HttpReply, jsonReply } from '../../server/http/http-reply.ts';

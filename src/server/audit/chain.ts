@@ -1,6 +1,5 @@
 import { createHmac, hash } from 'node:crypto';
 import { AUDIT_VERSION } from './event.ts';
-import type { AuditKey } from './key.ts';
 
 /** What stands where the hash of the line before would be, in the first line of a chain. */
 export const NO_PREVIOUS = '0'.repeat(64);
@@ -72,4 +71,19 @@ export function hashSaid(line: string): string | null {
 /** The hash that a line has which says one. */
 export function hashFound(line: string, key: AuditKey | null): string {
   return digestOf(`${line.slice(0, -ENDING_CHARS)}}`, key);
+}
+
+/** What the lines of a chain are signed with. */
+export interface AuditKey {
+  readonly id: string;
+  readonly bytes: Uint8Array;
+}
+
+const ID_CHARS = 16;
+
+/** The key of a text. Its id is the same for the same text, and does not give it away. */
+export function auditKey(text: string): AuditKey {
+  const bytes = new TextEncoder().encode(text);
+  const id = createHmac('sha256', bytes).update('the id of a key of a spear trail').digest('hex').slice(0, ID_CHARS);
+  return Object.freeze({ id, bytes });
 }

@@ -1,8 +1,7 @@
 import { type JsonValue, parseJson } from '../../base/json.ts';
-import { cutArguments } from './arguments.ts';
+import { cutArguments, textKept } from './arguments.ts';
 import type { AuditArguments, AuditEvent, AuditSink, CallFinished, CallStarted } from './event.ts';
 import { type Folding, foldedKind, refusedKind } from './fold.ts';
-import { textKept } from './kept-arguments.ts';
 import { LineTexts, MAX_CHEAP_LINE_CHARS, MAX_LINE_CHARS } from './line-json.ts';
 
 /** What is kept of the arguments of a call that was refused before anything was sent, in characters. */

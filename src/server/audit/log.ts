@@ -1,23 +1,29 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { closeSync } from 'node:fs';
+import { hostname, userInfo } from 'node:os';
 import { getSystemErrorName } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { version as packageVersion } from '../../base/version.ts';
 import { type ArgumentForm, type AuditFailureMode, auditLimitSpecs } from '../../config/audit.ts';
 import { knownSecrets } from '../secrets/redactor.ts';
 import { Secret } from '../secrets/secret.ts';
-import { argumentsShown } from './arguments.ts';
-import { AwaitedBatches } from './awaited-batches.ts';
-import { DrainDeadline } from './drain.ts';
+import { argumentsShown, keepArguments } from './arguments.ts';
+import { auditKey } from './chain.ts';
 import type { AuditEvent, AuditSink, CallFinished, CallStarted } from './event.ts';
 import { openAuditPath } from './file.ts';
 import { Folding } from './fold.ts';
-import { keepArguments } from './kept-arguments.ts';
 import { type Happened, KeptEvents, textsOf } from './kept-events.ts';
-import { auditKey } from './key.ts';
 import { auditJson } from './line-json.ts';
-import { originOf } from './origin.ts';
-import { type AuditBatch, type AuditNews, type AuditThreadData, FAILED, PROGRESS_BYTES, progressAt } from './port.ts';
+import {
+  type AuditBatch,
+  type AuditNews,
+  type AuditThreadData,
+  type BatchOutcome,
+  FAILED,
+  PROGRESS_BYTES,
+  progressAt,
+} from './port.ts';
+import type { AuditWriterOptions } from './writer.ts';
 
 /** Events that wait for the disk, in characters. One that finds no place is dropped and counted. */
 export const MAX_QUEUED_CHARS = 32 * 1024 * 1024;
@@ -301,5 +307,83 @@ class ThreadedLog implements AuditLog {
     if (this.#reported) return;
     this.#reported = true;
     this.#onFailure(code);
+  }
+}
+
+/** How long a call waits for its line to be written. */
+const WRITTEN_MS = 5_000;
+
+/** Batches that somebody waits for until they are in the file. */
+export class AwaitedBatches {
+  readonly #waiting = new Map<number, (isWritten: boolean) => void>();
+  #last = 0;
+
+  /** False also if nothing is heard of the batch for too long. */
+  ask(): { readonly number: number; readonly outcome: Promise<boolean> } {
+    const number = ++this.#last;
+    const { promise: outcome, resolve } = Promise.withResolvers<boolean>();
+    const timer = setTimeout(() => this.settle({ asked: number, isWritten: false }), WRITTEN_MS);
+    this.#waiting.set(number, (isWritten) => {
+      clearTimeout(timer);
+      resolve(isWritten);
+    });
+    return { number, outcome };
+  }
+
+  settle({ asked, isWritten }: BatchOutcome): void {
+    this.#waiting.get(asked)?.(isWritten);
+    this.#waiting.delete(asked);
+  }
+
+  /** Nothing is written any more. */
+  failAll(): void {
+    for (const asked of [...this.#waiting.keys()]) this.settle({ asked, isWritten: false });
+  }
+}
+
+/** How long a thread that stopped writing is waited for: its disk hangs, or the reader of its pipe does not read. */
+export const STALLED_MS = 5_000;
+/** How long a thread that has not run yet is waited for. Starting one takes seconds of wall time on a busy machine. */
+export const START_MS = 60_000;
+
+/**
+ * Decides when a closing audit log gives up on its writer thread. Only a lack of progress counts: a fixed time since the
+ * close would drop the lines of a thread that is slow because the machine is busy.
+ */
+export class DrainDeadline {
+  #steps: number;
+  #untilMs: number;
+
+  /** `steps`: the thread's count of finished steps; 0 until it runs. */
+  constructor(nowMs: number, steps: number) {
+    this.#steps = steps;
+    this.#untilMs = nowMs + allowedMs(steps);
+  }
+
+  /** Milliseconds that the thread may still take for its next step; 0 or less when it is to be given up. */
+  leftMs(nowMs: number, steps: number): number {
+    if (steps !== this.#steps) {
+      this.#steps = steps;
+      this.#untilMs = nowMs + allowedMs(steps);
+    }
+    return this.#untilMs - nowMs;
+  }
+}
+
+function allowedMs(steps: number): number {
+  return steps === 0 ? START_MS : STALLED_MS;
+}
+
+/** This process, as its trail names it. */
+export function originOf(version: string): AuditWriterOptions['origin'] {
+  return { pid: process.pid, spear: version, host: hostname(), user: userName(), uid: process.geteuid?.() ?? null };
+}
+
+/** In a container the number of a user often has no name. */
+function userName(): string | null {
+  try {
+    return userInfo().username;
+  } catch {
+    return null;
   }
 }

@@ -1,6 +1,5 @@
-import { hashFound, hashSaid, NO_PREVIOUS, sha256 } from './chain.ts';
+import { type AuditKey, hashFound, hashSaid, NO_PREVIOUS, sha256 } from './chain.ts';
 import { AUDIT_VERSION } from './event.ts';
-import type { AuditKey } from './key.ts';
 import { parseLine, readLines } from './reader.ts';
 
 export type ProblemKind = 'changed' | 'missing' | 'duplicated' | 'reordered' | 'cut' | 'foreign' | 'key';

@@ -1,8 +1,7 @@
 import { errorCode } from '../../base/errors.ts';
-import { AuditChain } from './chain.ts';
+import { AuditChain, type AuditKey } from './chain.ts';
 import type { AuditChainEvent, AuditOrigin } from './event.ts';
 import { AuditFile, type AuditFileOptions } from './file.ts';
-import type { AuditKey } from './key.ts';
 import { auditJson } from './line-json.ts';
 
 /** What one write takes at most, unless one line alone is more: a full file is noticed between writes. */

@@ -1,7 +1,6 @@
 import { type JsonValue, parseJson, tooDeepAt } from '../../base/json.ts';
 import { startOf } from '../../base/text.ts';
-import { redactValue } from '../audit/redact-arguments.ts';
-import { redactText, redactWholeText } from '../audit/redact-text.ts';
+import { redactText, redactValue, redactWholeText } from '../audit/redact.ts';
 
 /** A text of a run as people are shown it: what looks like a credential is out of it. */
 export interface ShownText {

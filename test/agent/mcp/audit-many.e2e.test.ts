@@ -2,7 +2,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../../src/base/json.ts';
-import { rotatedFiles } from '../../../src/server/audit/rotation.ts';
+import { rotatedFiles } from '../../../src/server/audit/file.ts';
 import { verifyTrail } from '../../../src/server/audit/verify.ts';
 import { Cli, scratch, spearRun } from '../../e2e/spear-run.ts';
 import { callingGuest, WAVE } from './calling-guest.ts';

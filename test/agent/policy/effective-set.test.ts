@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { RegistryView } from '../../../src/agent/policy/decision.ts';
 import { defaultServers, effectiveSet } from '../../../src/agent/policy/effective-set.ts';
-import type { RegistryView } from '../../../src/agent/policy/registry-view.ts';
 import { aboutServer, decide } from '../../../src/agent/policy/walk.ts';
 import type { SessionPolicy, TaskPolicy } from '../../../src/runtime/port/policy-layers.ts';
 import { sampleRecord } from '../../server/records/server-samples.ts';

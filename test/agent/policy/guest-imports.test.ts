@@ -21,7 +21,7 @@ it('session parameters are checked in the guest thread without loading a library
 });
 
 it('no part of policy loads the schema library', () => {
-  for (const name of ['effective-set', 'walk', 'task-policy', 'policy-hash']) {
+  for (const name of ['effective-set', 'walk', 'task-policy', 'definition-hash']) {
     const loaded = loadedFrom(new URL(`../../../src/agent/policy/${name}.ts`, import.meta.url));
     expect(loaded.has('zod')).toBe(false);
   }

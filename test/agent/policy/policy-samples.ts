@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { RegistryView } from '../../../src/agent/policy/registry-view.ts';
+import type { RegistryView } from '../../../src/agent/policy/decision.ts';
 import {
   initialSession,
   noLists,

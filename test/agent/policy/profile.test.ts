@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { RegistryView } from '../../../src/agent/policy/decision.ts';
+import { policyHash } from '../../../src/agent/policy/definition-hash.ts';
 import { effectiveSet } from '../../../src/agent/policy/effective-set.ts';
-import { policyHash } from '../../../src/agent/policy/policy-hash.ts';
-import { profileOf } from '../../../src/agent/policy/profile-checks.ts';
-import type { RegistryView } from '../../../src/agent/policy/registry-view.ts';
+import { profileOf } from '../../../src/agent/policy/record-checks.ts';
 import { parseTaskPolicy } from '../../../src/agent/policy/task-policy.ts';
 import { aboutCall, aboutServer, aboutTool, decide, explain, firstDenial } from '../../../src/agent/policy/walk.ts';
 import { noOverrides, type ProfileOverrides, type TaskPolicy } from '../../../src/runtime/port/policy-layers.ts';

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { matching } from '../../../src/agent/policy/name-matching.ts';
-import { compilePattern } from '../../../src/agent/policy/pattern.ts';
+import { compilePattern, matching } from '../../../src/agent/policy/pattern.ts';
 import { couldBeMeant, normalUri, uriProblem } from '../../../src/agent/policy/resource-uri.ts';
 
 describe('a URI that is to be read', () => {

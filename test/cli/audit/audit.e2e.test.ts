@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { auditKey } from '../../../src/server/audit/key.ts';
+import { auditKey } from '../../../src/server/audit/chain.ts';
 import { auditJson } from '../../../src/server/audit/line-json.ts';
 import { eventually } from '../../agent/mcp/client/pool-samples.ts';
 import { filesOf, newTrail, numbered, openWriter, samples, smsSamples } from '../../server/audit/audit-samples.ts';

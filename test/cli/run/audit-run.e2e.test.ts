@@ -1,7 +1,7 @@
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
-import { rotatedFiles } from '../../../src/server/audit/rotation.ts';
+import { rotatedFiles } from '../../../src/server/audit/file.ts';
 import { verifyTrail } from '../../../src/server/audit/verify.ts';
 import { eventually } from '../../agent/mcp/client/pool-samples.ts';
 import { recordDir, recordOf, script, taskWithMcp } from '../../agent/mcp/mcp-run.ts';

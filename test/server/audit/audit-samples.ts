@@ -1,9 +1,9 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { AuditEvent } from '../../../src/server/audit/event.ts';
+import { rotatedFiles } from '../../../src/server/audit/file.ts';
 import { auditJson } from '../../../src/server/audit/line-json.ts';
-import { originOf } from '../../../src/server/audit/origin.ts';
-import { rotatedFiles } from '../../../src/server/audit/rotation.ts';
+import { originOf } from '../../../src/server/audit/log.ts';
 import { verifyTrail } from '../../../src/server/audit/verify.ts';
 import { AuditWriter, type AuditWriterOptions } from '../../../src/server/audit/writer.ts';
 import { tempDir } from '../../agent/mcp/client/pool-samples.ts';

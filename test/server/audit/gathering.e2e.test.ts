@@ -1,10 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import type { CallFinished, CallStarted } from '../../../src/server/audit/event.ts';
-import { noAudit } from '../../../src/server/audit/event.ts';
+import { argumentsFor, keepArguments, textKept } from '../../../src/server/audit/arguments.ts';
+import { type CallFinished, type CallStarted, noAudit } from '../../../src/server/audit/event.ts';
 import { foldLimits } from '../../../src/server/audit/fold.ts';
-import { argumentsFor, keepArguments, textKept } from '../../../src/server/audit/kept-arguments.ts';
 import { KeptEvents, MAX_KEPT_CHARS } from '../../../src/server/audit/kept-events.ts';
 import { type AuditLogOptions, GATHER_MS, MAX_GATHERED_EVENTS, openAuditLog } from '../../../src/server/audit/log.ts';
 import { knownSecrets } from '../../../src/server/secrets/redactor.ts';

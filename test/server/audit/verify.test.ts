@@ -1,7 +1,6 @@
 import { appendFileSync, copyFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { sha256 } from '../../../src/server/audit/chain.ts';
-import { auditKey } from '../../../src/server/audit/key.ts';
+import { auditKey, sha256 } from '../../../src/server/audit/chain.ts';
 import { verifyTrail } from '../../../src/server/audit/verify.ts';
 import { filesOf, newTrail, numbered, openWriter, verified } from './audit-samples.ts';
 

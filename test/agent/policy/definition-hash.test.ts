@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { policyHash } from '../../../src/agent/policy/policy-hash.ts';
+import { policyHash } from '../../../src/agent/policy/definition-hash.ts';
 import { sampleRecord } from '../../server/records/server-samples.ts';
 import { sessionWith, taskWith } from './policy-samples.ts';
 

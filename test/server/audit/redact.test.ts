@@ -1,8 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../../src/base/json.ts';
-import { ARGUMENT_BOUNDS, isSensitiveName, redactArguments } from '../../../src/server/audit/redact-arguments.ts';
-import { isOrdinary, redactText, suspicious } from '../../../src/server/audit/redact-text.ts';
+import {
+  ARGUMENT_BOUNDS,
+  isOrdinary,
+  isSensitiveName,
+  redactArguments,
+  redactText,
+  suspicious,
+} from '../../../src/server/audit/redact.ts';
 import { cpuMs } from '../../support/cpu-time.ts';
 
 const MARK = '[redacted]';

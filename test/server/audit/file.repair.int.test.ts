@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, existsSync, fstatSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { expect, it, onTestFinished } from 'vitest';
-import { awaitWriters, repairTail } from '../../../src/server/audit/repair.ts';
+import { awaitWriters, repairTail } from '../../../src/server/audit/file.ts';
 import { newTrail } from './audit-samples.ts';
 
 const MIB = 1024 * 1024;

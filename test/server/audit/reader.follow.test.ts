@@ -1,6 +1,6 @@
 import { appendFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { expect, it, onTestFinished } from 'vitest';
-import { AuditFollower } from '../../../src/server/audit/follow.ts';
+import { AuditFollower } from '../../../src/server/audit/reader.ts';
 import { newTrail, numbered, openWriter } from './audit-samples.ts';
 
 const range = (from: number, to: number) => Array.from({ length: to - from }, (_, index) => from + index);

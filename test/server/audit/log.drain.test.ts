@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { DrainDeadline, STALLED_MS, START_MS } from '../../../src/server/audit/drain.ts';
+import { DrainDeadline, STALLED_MS, START_MS } from '../../../src/server/audit/log.ts';
 
 describe('the deadline of a closing audit log', () => {
   it('gives a thread that has not run yet as long as a busy machine needs to start it', () => {

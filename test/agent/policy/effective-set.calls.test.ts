@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { AllowedCalls } from '../../../src/agent/policy/allowed-calls.ts';
 import type { ToolDefinition } from '../../../src/agent/policy/definition-hash.ts';
+import { AllowedCalls } from '../../../src/agent/policy/effective-set.ts';
 import { decideCall } from '../../../src/agent/policy/walk.ts';
 import { anyRegistry, anySession, anyTask, anyTool, registryWith, taskWith } from './policy-samples.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { approvalMode } from '../../../src/agent/policy/approval-mode.ts';
+import { approvalMode } from '../../../src/agent/policy/approval-rules.ts';
 import type { ApprovalMode } from '../../../src/server/records/server.ts';
 
 type PerTool = Record<string, ApprovalMode>;
