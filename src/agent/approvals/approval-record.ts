@@ -20,7 +20,7 @@ import type { RegistryListing } from '../../server/records/record-kind.ts';
 import { hashDefinition, readDefinition } from '../policy/definition-hash.ts';
 import { definitionChanges, shortenArguments } from './presentation.ts';
 
-/** What a node asks. */
+/** A call for which a node requests an approval. */
 export interface AskedCall extends BoundCall {
   readonly namespace: string;
   readonly callId: string;
@@ -28,11 +28,11 @@ export interface AskedCall extends BoundCall {
   readonly arguments: JsonObject;
   readonly definition: JsonObject;
   readonly cause: Approval['cause'];
-  /** The run is kept while it waits: it comes for its answer whenever it can. */
+  /** The run may be parked while the request is pending, so the grant stays valid for longer. */
   readonly isKept: boolean;
 }
 
-/** What is known here of a call that is asked about for the first time, or once more. */
+/** What the registry adds to a request. */
 export interface Asking {
   readonly round: number;
   readonly epoch: string;
@@ -43,7 +43,7 @@ export interface Asking {
   readonly changes: readonly DefinitionChange[];
   readonly now: number;
   readonly waitMs: number;
-  /** How long a yes may wait for the call. */
+  /** How long a grant may wait for its call. */
   readonly grantMs: number;
 }
 
@@ -83,7 +83,7 @@ export function newRequest(asked: AskedCall, asking: Asking): Approval {
   };
 }
 
-/** Whether it can be kept, and be read by whoever decides. Null: it can. */
+/** Why a request cannot be stored or shown to an approver; null: it can. */
 export function sizeProblem({ arguments: args, definition, ...texts }: AskedCall): string | null {
   if (isDeeper(args, approvalLimits.argumentDepth)) {
     return `the arguments are nested more than ${approvalLimits.argumentDepth} levels deep and cannot be shown to an approver`;
@@ -117,7 +117,7 @@ function isDeeper(value: JsonValue, levels: number): boolean {
 const KEPT_BYTES = 16 * 1024;
 const KEPT_DESCRIPTION_CHARS = 1_000;
 
-/** A request of which nothing more becomes: what would have been sent is kept whole only for as long as it may be. */
+/** A closed request: it retains its arguments and definition only in part. */
 export function closed(approval: Approval, status: Approval['status']): Approval {
   return {
     ...approval,
@@ -156,7 +156,7 @@ export interface Voting {
   readonly now: number;
 }
 
-/** The request with one more vote: one who denies is enough, of those who allow as many as are needed. */
+/** The request with one more vote. One denial decides it; otherwise it needs `needed` votes that allow it. */
 export function counted(approval: Approval, { decision, reason }: Vote, { needed, by, person, now }: Voting): Approval {
   const other = person === null || person === by ? {} : { person };
   const votes = [...approval.votes, { by, ...other, decision, reason, at_ms: now }];
@@ -165,14 +165,14 @@ export function counted(approval: Approval, { decision, reason }: Vote, { needed
     return closed({ ...voted, decision, reason, decided_at_ms: now }, 'denied');
   }
   if (votes.length < needed) return voted;
-  // Where they do not mean the same, the least that all of them allow.
+  // If the votes differ, the narrowest decision that all of them allow.
   const agreed = votes.every((vote) => vote.decision === 'allow_session') ? 'allow_session' : 'allow_once';
   const expires = now + approval.grant_ms;
   return { ...voted, status: 'granted', decision: agreed, reason, decided_at_ms: now, expires_at_ms: expires };
 }
 
-/** What the trail says of a request. */
-export function trailFields(approval: Approval) {
+/** Fields of a request in the audit log. */
+export function auditFields(approval: Approval) {
   const { approval_id, namespace, run, ordinal, task, session: session_id, server_id, kind, tool_name } = approval;
   const { arguments_sha256: args_sha256, definition_sha256: tool_sha256, needed, submitted_by } = approval;
   const deciders = decidersOf(approval);
@@ -196,7 +196,7 @@ export function trailFields(approval: Approval) {
 
 type Asked = Pick<Approval, 'namespace' | 'server_id' | 'kind' | 'tool_name' | 'definition' | 'definition_sha256'>;
 
-/** What is different from the definition of the same tool that was last allowed in this namespace. */
+/** Differences from the definition of the same tool that was last allowed in this namespace. */
 export function lastAllowed({ records }: RegistryListing<Approval>, asked: Asked): readonly DefinitionChange[] {
   let last: Approval | null = null;
   for (const approval of records) {
@@ -221,7 +221,7 @@ function withoutHoles({ path, before, after }: DefinitionChange): DefinitionChan
   return { path, ...(before === undefined ? {} : { before }), ...(after === undefined ? {} : { after }) };
 }
 
-/** What a list has of a request. Arguments are masked and cut; `arguments_shortened` says whether there is more to see. */
+/** A request in a list. Arguments are masked and cut; `arguments_shortened` says whether there is more to see. */
 export function listedApproval(approval: Approval, leftMs: number) {
   const { salt: _salt, claim: _claim, epoch: _epoch, definition: _definition, changes, ...shown } = approval;
   const { value, shortened } = shortenArguments(approval.arguments);
@@ -235,7 +235,7 @@ export function listedApproval(approval: Approval, leftMs: number) {
   };
 }
 
-/** The whole of it, for whoever decides. `whyNot`: why they may not; null: they may. */
+/** The whole request, for an approver. `whyNot`: why the caller may not decide it; null: the caller may. */
 export function shownApproval(approval: Approval, leftMs: number, whyNot: string | null) {
   const { definition, changes } = approval;
   return { ...listedApproval(approval, leftMs), definition, changes, why_not: whyNot };

@@ -31,19 +31,19 @@ import { type ApprovalCause, type ApprovalDecider, ApprovalRefused } from './req
 
 /** How approvals work for one guest. */
 export interface ApprovalOptions {
-  /** Name of the task, for whoever decides. @default null */
+  /** Name of the task, shown to the approver. @default null */
   readonly task?: string | null;
-  /** @default nobody: what needs an approval is denied at once */
+  /** @default none: a call that needs an approval is denied at once */
   readonly decide?: ApprovalDecider | null;
-  /** Decides instead, elsewhere: what it is asked outlives this process. @default none */
+  /** Requests approvals from a registry instead; these requests outlive this process. @default none */
   readonly client?: Pick<ApprovalClient, 'ask'> | null;
-  /** Answers what servers ask during calls. @default nobody: the servers are told no */
+  /** Answers elicitation requests of servers. @default none: they are declined */
   readonly elicit?: ElicitationDecider | null;
-  /** Who that is, for the audit trail. @default 'program' */
+  /** Name of the decider in the audit log. @default 'program' */
   readonly decidedBy?: string;
-  /** What records with `policy` are decided by. @default none: each call is asked about */
+  /** Rules for servers with `approval_policy: policy`. @default none: each call needs an approval */
   readonly rules?: ApprovalRules;
-  /** How long an answer is waited for. @default limitSpecs.approval_timeout_ms */
+  /** How long a decision is waited for. @default limitSpecs.approval_timeout_ms */
   readonly timeoutMs?: number;
 }
 
@@ -76,8 +76,15 @@ export interface GateScope {
 }
 
 /**
- * Where calls wait for an approval. {@link obtain} asks before a call takes a place anywhere, {@link redeem} looks again
- * at the moment it is sent: what was allowed must still be the same.
+ * Approval gate of one guest: decides which calls need an approval, and waits for it.
+ *
+ * Invariants
+ * - {@link obtain} runs before a call takes a slot anywhere; {@link redeem} runs at dispatch and compares the grant with
+ *   the call as it would be sent: task, run, call, session, server, tool, arguments, definition and policy.
+ * - A grant that a registry holds is redeemed there ({@link claim}) before {@link redeem} accepts it.
+ * - A request is audited when it begins and when it ends; one of a run that resumes later has no end yet.
+ *
+ * One gate belongs to one guest; it decides many calls at the same time. See docs/approvals.md.
  */
 export class ApprovalGate {
   readonly #scope: GateScope;
@@ -103,20 +110,20 @@ export class ApprovalGate {
     this.#timeoutMs = options.timeoutMs ?? limitSpecs.approval_timeout_ms.default;
   }
 
-  /** Nobody is asked any more. */
+  /** Ends all pending requests. */
   close(): void {
     this.#decide = null;
     this.#client = null;
     this.#pending.endAll((serverId) => new McpCancelledError(serverId, 'the guest ended'));
   }
 
-  /** Whether the gate has anything to say about it. Asked twice for every call, so it does next to nothing. */
+  /** Whether the call may need an approval. Called twice per call, so it does almost nothing. */
   concerns(record: McpServerRecord, { tool }: GatedCall): boolean {
     return this.#rulesDeny || approvalMode(record, tool) !== 'never';
   }
 
   /**
-   * Waits until the call may be made. Returns the grant that it has to bring then, null if it needs none.
+   * Waits until the call may be made. Returns the grant to redeem at dispatch, null if the call needs none.
    * @throws ApprovalRefused, or the McpError that ended the call meanwhile
    */
   async obtain(
@@ -128,7 +135,7 @@ export class ApprovalGate {
     const mode = approvalMode(record, call.tool);
     if (mode === 'never') return null;
     // Before anything is started for a call that cannot be made.
-    if (!this.#hasDecider && (mode === 'always' || isEmpty(this.#rules))) throw nobodyThere(call, mode);
+    if (!this.#hasDecider && (mode === 'always' || isEmpty(this.#rules))) throw noDecider(call, mode);
     const described = await this.#scope.pool.describeCall(record, {
       kind: call.kind,
       tool: call.tool,
@@ -145,7 +152,7 @@ export class ApprovalGate {
       return null;
     }
     if (this.#grants.coversSession(question.binding)) return null;
-    if (!this.#hasDecider) throw nobodyThere(call, mode);
+    if (!this.#hasDecider) throw noDecider(call, mode);
     if (this.#pending.isFull) {
       const message = `${call.tool}: too many calls are waiting for an approval`;
       throw new ApprovalRefused(call.serverId, 'approval_queue_full', message);
@@ -154,8 +161,7 @@ export class ApprovalGate {
   }
 
   /**
-   * Whether somebody says that a call may be made again of which nobody knows whether it was done: false, or the grant that
-   * it has to bring then.
+   * Requests an approval to repeat a call whose outcome is unknown: false, or the grant to redeem at dispatch.
    */
   async mayRepeat(
     record: McpServerRecord,
@@ -167,21 +173,21 @@ export class ApprovalGate {
     const described = await this.#scope.pool.describeCall(record, { tool: call.tool, args: given, signal });
     const question = this.#question(record, call, described.args, described.tool);
     const earlier = this.#scope.journal?.earlier(question.binding.ordinal) ?? null;
-    // Of the attempt that made it: whoever asks may be given up, and ask the same again.
+    // Names the attempt that sent the call: a run that is interrupted here finds its request again.
     const purpose = `repeat ${earlier?.kind === 'unknown' ? earlier.attempt : 1}`;
     const outcome = await this.#put(question, unknownOutcome, purpose, signal);
     const allowed = outcome.kind === 'answered' && outcome.answer.decision !== 'deny';
     return allowed && this.#settle(outcome, question);
   }
 
-  /** Whether the grant is kept elsewhere: then {@link claim} has to be waited for before the call is sent. */
+  /** Whether a registry holds the grant: then {@link claim} has to succeed before the call is sent. */
   mustClaim(grant: number | null): boolean {
     return grant !== null && this.#grants.handleOf(grant) !== null;
   }
 
   /**
-   * Takes a yes from where it is kept, for this call as it would be sent.
-   * @throws ApprovalRefused, `approval_outdated` where it has to be asked about again
+   * Redeems a grant in the registry that holds it, for this call as it would be sent.
+   * @throws ApprovalRefused, `approval_outdated` if the call needs a new approval
    */
   async claim(
     record: McpServerRecord,
@@ -207,8 +213,8 @@ export class ApprovalGate {
   }
 
   /**
-   * At the moment the call is sent: what was allowed must be what is done. Uses up a grant for one call.
-   * @throws ApprovalRefused, `approval_outdated` where it has to be asked about again
+   * Checks the grant at dispatch: the call must be the approved one. Uses up a grant for one call.
+   * @throws ApprovalRefused, `approval_outdated` if the call needs a new approval
    */
   redeem(
     record: McpServerRecord,
@@ -229,7 +235,7 @@ export class ApprovalGate {
     throw new ApprovalRefused(call.serverId, 'approval_outdated', message);
   }
 
-  /** The call ended without its grant. */
+  /** Gives up the grant of a call that was not sent. */
   drop(grant: number | null): void {
     if (grant !== null) this.#grants.drop(grant);
   }
@@ -265,15 +271,15 @@ export class ApprovalGate {
               bound: boundCall(question, this.#task, purpose),
               isResumable: () => this.#scope.journal?.isInterrupted ?? false,
             });
-    if (decide === null) throw nobodyThere(call, 'always');
-    // Nobody's deadline runs while somebody thinks.
-    const goOn = this.#scope.stopClocks?.(session);
+    if (decide === null) throw noDecider(call, 'always');
+    // Deadlines of the session are paused while an approver decides.
+    const resumeClocks = this.#scope.stopClocks?.(session);
     const timeoutMs = client === null ? this.#timeoutMs : null;
     const outcome = await this.#pending.ask(decide, request, binding, { timeoutMs, signal });
-    goOn?.();
-    // Of a run that goes on later nothing is decided yet: it finds its request again.
+    resumeClocks?.();
+    // A run that resumes later finds its request again: it has no outcome yet.
     if (outcome.kind === 'withdrawn' && this.#scope.journal?.isInterrupted) return outcome;
-    this.#decided(question, { ...inTheTrail(outcome, this.#decidedBy), duration_ms: performance.now() - started });
+    this.#decided(question, { ...auditedOutcome(outcome, this.#decidedBy), duration_ms: performance.now() - started });
     return outcome;
   }
 
@@ -300,11 +306,11 @@ export class ApprovalGate {
             answer instanceof RegistryAnswer && answer.decidedBy === null ? 'approval_timeout' : 'approval_denied';
           throw new ApprovalRefused(serverId, denial, `${tool} was not approved${why}`);
         }
-        // Its hour is over, because the run was away: it is good for the call that was asked about.
+        // The session grant expired while the run was parked: it is valid for the approved call only.
         if (handle !== null && handle.ageMs >= SESSION_GRANT_MS) {
           return this.#grants.grantOnce(binding, definition, handle.leftMs, handle);
         }
-        // It is for more than this call, so it is taken now.
+        // A session grant covers more than this call, so it is redeemed now.
         if (handle !== null) await this.#redeemRemote(handle, question);
         this.#grants.grantSession(binding, definition, SESSION_GRANT_MS - (handle?.ageMs ?? 0));
         this.#pending.endCovered((other) => this.#grants.coversSession(other));
@@ -374,7 +380,7 @@ const unknownOutcome: ApprovalCause = {
   text: 'the run was interrupted during this call, and its outcome is unknown: allowing it makes the call again',
 };
 
-/** A call together with what it would do, as both stand at one moment. */
+/** A call with its arguments and definition at one moment, and what a grant for it is bound to. */
 interface Question {
   readonly call: GatedCall;
   readonly args: JsonObject;
@@ -382,19 +388,19 @@ interface Question {
   readonly binding: GrantBinding;
 }
 
-/** The same as a client knows it; it hashes the arguments itself, by a salt of its own. */
+/** The call as a registry stores it; the approval client hashes the arguments with the salt of the request. */
 function boundCall({ call, binding }: Question, task: string | null, purpose: string): BoundCall {
   const { run, ordinal, session, definition: definition_sha256, policy } = binding;
   const { kind = 'tool', serverId: server_id, tool: tool_name } = call;
   return { run, ordinal, task, session, server_id, kind, tool_name, definition_sha256, policy, purpose };
 }
 
-/** What was allowed of a tool is not allowed of a prompt of the same name. */
+/** A grant for a tool does not cover a prompt of the same name. */
 function boundName({ kind = 'tool', tool }: GatedCall): string {
   return kind === 'tool' ? tool : `${kind}\0${tool}`;
 }
 
-function nobodyThere({ serverId, tool }: GatedCall, mode: ApprovalMode): ApprovalRefused {
+function noDecider({ serverId, tool }: GatedCall, mode: ApprovalMode): ApprovalRefused {
   const message = `${tool} needs an approval (approval_policy: ${mode}), and no approver is available`;
   return new ApprovalRefused(serverId, 'approval_required', message);
 }
@@ -416,8 +422,8 @@ export type Decided = Pick<DecidedEvent, 'status' | 'decision' | 'decided_by'> &
   readonly duration_ms?: number;
 };
 
-/** How a question ended, in the words of the trail. */
-export function inTheTrail(outcome: ApprovalOutcome, decidedBy: string): Decided {
+/** Outcome of a request as the audit log has it. */
+export function auditedOutcome(outcome: ApprovalOutcome, decidedBy: string): Decided {
   switch (outcome.kind) {
     case 'answered': {
       const { answer } = outcome;
@@ -437,7 +443,7 @@ export function inTheTrail(outcome: ApprovalOutcome, decidedBy: string): Decided
 
 const clientName = ({ decidedBy }: RegistryAnswer) => (decidedBy === null ? NO_DECIDER : `sms: ${decidedBy}`);
 
-/** Why somebody is asked, as a sentence. */
+/** Why the call needs an approval. */
 export function causeOf(mode: ApprovalMode, verdict: RuleVerdict): ApprovalCause {
   if (mode === 'always') return { code: 'always', text: 'every call needs an approval (approval_policy: always)' };
   if (verdict.layer === null) return { code: 'no_rule', text: 'no rule matches the call (approval_policy: policy)' };
@@ -446,5 +452,5 @@ export function causeOf(mode: ApprovalMode, verdict: RuleVerdict): ApprovalCause
 
 export const ruleName = ({ layer, rule }: RuleVerdict) => `${JSON.stringify(rule)} of the ${layer}'s approval rules`;
 
-/** A reason comes from whoever decided, and goes to the model and into the trail. */
+/** Bounds a reason, which the decider wrote, for the model and the audit log. */
 export const cutReason = (text: string) => cutText(text, MAX_REASON_CHARS);

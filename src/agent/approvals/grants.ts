@@ -6,34 +6,34 @@ import type { ApprovalRules } from '../policy/approval-rules.ts';
 import { policyHash, sha256, type ToolDefinition } from '../policy/definition-hash.ts';
 import type { GrantHandle } from './client.ts';
 
-/** A one-time grant waits for a place at its server and for a connection, never longer than this. */
+/** How long a one-time grant may wait for a slot and a connection of its server. */
 export const ONCE_GRANT_MS = 10 * 60_000;
-/** After this time a session is asked again, whatever it was allowed. */
+/** After this time a session needs a new approval. */
 export const SESSION_GRANT_MS = 60 * 60_000;
-/** Of one guest. Beyond it the oldest goes, and is asked for again. */
+/** Per guest. The oldest grant is evicted, and its call needs a new approval. */
 export const MAX_GRANTS = 256;
 
-/** Why a grant was not accepted: it is used up, too old, or one thing it was bound to is another now. */
+/** Why a grant was not accepted: used, expired, or the field it is bound to that differs. */
 export type GrantRefusal = 'used' | 'expired' | keyof GrantBinding;
 
 interface Grant {
   readonly binding: GrantBinding;
   readonly expiresAtMs: number;
-  /** Where it is kept, and has to be taken from before it holds; null: here. */
+  /** Grant handle of the registry that holds it; null: held here. */
   readonly handle: GrantHandle | null;
 }
 
 export interface GrantClock {
-  /** Milliseconds; only differences matter, so a clock that nobody can set back. */
+  /** Monotonic milliseconds. */
   readonly now: () => number;
 }
 
-/** What was allowed. Lives in memory and ends with the guest. */
+/** Grants of one guest, in memory. */
 export class ApprovalGrants {
   readonly #now: () => number;
   readonly #once = new Map<number, Grant>();
   readonly #sessions = new Map<string, Grant>();
-  /** The definition that was last allowed of each tool, to show what became of it. */
+  /** Definition of each tool when it was last allowed, to show later changes. */
   readonly #allowed = new Map<string, ToolDefinition>();
   #nextId = 1;
 
@@ -41,7 +41,7 @@ export class ApprovalGrants {
     this.#now = now;
   }
 
-  /** Good for one call. Returns what to redeem it by. */
+  /** Adds a grant for one call. Returns its id. */
   grantOnce(
     binding: GrantBinding,
     definition: ToolDefinition,
@@ -55,22 +55,22 @@ export class ApprovalGrants {
     return id;
   }
 
-  /** Good for all calls of this tool in this session. */
+  /** Adds a grant for all calls of this tool in this session. */
   grantSession(binding: GrantBinding, definition: ToolDefinition, forMs = SESSION_GRANT_MS): void {
     keep(this.#sessions, sessionKey(binding), { binding, expiresAtMs: this.#now() + forMs, handle: null });
     this.#remember(binding, definition);
   }
 
-  /** Uses up a one-time grant, if everything is still as it was when it was given. */
+  /** Uses up a one-time grant. Null: the call is the one it was given for. */
   redeem(id: number, binding: GrantBinding): GrantRefusal | null {
     const grant = this.#once.get(id);
-    this.#once.delete(id); // one that does not fit is not tried again
-    // One that is kept elsewhere is nobody's before it was taken there.
+    this.#once.delete(id); // also if it does not match
+    // A grant that a registry holds is valid only after it was redeemed there.
     if (grant === undefined || grant.handle?.isRedeemed === false) return 'used';
     return this.#refusal(grant, binding, bindingFields);
   }
 
-  /** Where the grant has to be taken from before it is redeemed; null: nowhere. */
+  /** Handle by which the grant is redeemed in its registry first; null: it is held here. */
   handleOf(id: number): GrantHandle | null {
     return this.#once.get(id)?.handle ?? null;
   }
@@ -85,7 +85,7 @@ export class ApprovalGrants {
     return false;
   }
 
-  /** A grant that nobody will redeem. */
+  /** Removes a grant that will not be redeemed. */
   drop(id: number): void {
     const handle = this.handleOf(id);
     this.#once.delete(id);
@@ -111,7 +111,7 @@ const sessionKey = ({ task, run, session, server, tool }: GrantBinding) =>
 const toolKey = ({ task, server, tool }: Pick<GrantBinding, 'task' | 'server' | 'tool'>) =>
   JSON.stringify([task, server, tool]);
 
-/** Puts an entry at the end and lets the oldest go where there are too many: that is what it gives. */
+/** Adds an entry as the newest; evicts and returns the oldest if there are too many. */
 function keep<Key, Value>(map: Map<Key, Value>, key: Key, value: Value): Value | undefined {
   map.delete(key);
   map.set(key, value);
@@ -121,7 +121,7 @@ function keep<Key, Value>(map: Map<Key, Value>, key: Key, value: Value): Value |
   return gone;
 }
 
-/** What a grant holds for. One that was given for a session is bound to no single call: to all of it but ordinal and arguments. */
+/** What a grant is bound to. A session grant is not bound to `ordinal` and `arguments`. */
 export interface GrantBinding {
   /** JSON: its name, or null. */
   readonly task: string;

@@ -2,13 +2,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type Approval, isClosed } from '../../server/records/approval.ts';
 import { type RegistryStore, StoreError } from '../../server/store/store.ts';
 
-/** A timer is set anew at the latest then: what is due is found by the clock on the wall, and that may be set. */
+/** The timer is set again at least this often, because the wall clock may be set. */
 const LONGEST_PAUSE_MS = 30_000;
 const SHORTEST_PAUSE_MS = 10;
 /** After a watch that broke, or a write that failed. */
 const RETRY_MS = 500;
 
-export interface KnownRequestsOptions {
+export interface OpenApprovalsOptions {
   /** Of requests that are closed: how many and for how long they are kept. */
   readonly keepMs: number;
   readonly maxKept: number;
@@ -17,13 +17,10 @@ export interface KnownRequestsOptions {
   readonly timely: (approval: Approval) => Promise<unknown>;
 }
 
-/**
- * What is known of the requests in a store, whoever writes there: those of which something can still become, and since
- * when the others are kept. Sees to it that what is due ends, and that what is old goes.
- */
-export class KnownRequests {
+/** Index of the requests in a store, including those of other registries. Ends what expires and removes what is old. */
+export class OpenApprovals {
   readonly #store: RegistryStore<Approval>;
-  readonly #options: KnownRequestsOptions;
+  readonly #options: OpenApprovalsOptions;
   /** Those of which something can still become. */
   readonly #open = new Map<string, Approval>();
   /** The others, oldest first. */
@@ -31,7 +28,7 @@ export class KnownRequests {
   #timer: NodeJS.Timeout | null = null;
   readonly #ended = new AbortController();
 
-  constructor(store: RegistryStore<Approval>, options: KnownRequestsOptions) {
+  constructor(store: RegistryStore<Approval>, options: OpenApprovalsOptions) {
     this.#store = store;
     this.#options = options;
   }

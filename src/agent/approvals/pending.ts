@@ -3,16 +3,16 @@ import { RegistryAnswer } from './client.ts';
 import type { GrantBinding } from './grants.ts';
 import { type ApprovalAnswer, type ApprovalDecider, type ApprovalRequest, readAnswer } from './request.ts';
 
-/** Calls of one guest that wait for an answer at the same time; what comes on top is denied. */
+/** Pending requests of one guest at one time; further calls are denied. */
 export const MAX_PENDING_APPROVALS = 256;
 
-/** How a question ended. */
+/** How a request ended. */
 export type ApprovalOutcome =
   | { readonly kind: 'answered'; readonly answer: ApprovalAnswer }
   | { readonly kind: 'timeout' }
-  /** Another question was answered for the whole session, and with it this one. */
+  /** A decision for the whole session covers this call. */
   | { readonly kind: 'covered' }
-  /** Nobody waits for the answer any more. */
+  /** The call ended first. */
   | { readonly kind: 'withdrawn'; readonly error: McpError };
 
 interface OpenQuestion {
@@ -20,7 +20,7 @@ interface OpenQuestion {
   readonly end: (outcome: ApprovalOutcome) => void;
 }
 
-/** Why no answer is wanted any more, in words for whoever was asked. */
+/** Why a request is no longer pending, as a sentence for the decider. */
 export class QuestionWithdrawn extends Error {
   constructor(why: string) {
     super(why);
@@ -28,7 +28,7 @@ export class QuestionWithdrawn extends Error {
   }
 }
 
-/** The questions that are open now. Each ends by its answer, its deadline or its call's end, whichever comes first. */
+/** Pending requests of one guest. Each ends by its decision, its deadline or the end of its call, whichever is first. */
 export class PendingApprovals {
   readonly #open = new Set<OpenQuestion>();
 
@@ -41,7 +41,7 @@ export class PendingApprovals {
     request: Omit<ApprovalRequest, 'signal' | 'deadlineMs'>,
     binding: GrantBinding,
     wait: {
-      /** Null: whoever decides keeps the time. */
+      /** Null: the decider keeps the time. */
       readonly timeoutMs: number | null;
       readonly signal: AbortSignal;
     },
@@ -69,7 +69,7 @@ export class PendingApprovals {
     return outcome;
   }
 
-  /** Ends the questions that an answer for a whole session has answered too. */
+  /** Ends the requests that a session grant covers. */
   endCovered(isCovered: (binding: GrantBinding) => boolean): void {
     for (const { binding, end } of this.#open) if (isCovered(binding)) end({ kind: 'covered' });
   }
@@ -85,7 +85,7 @@ async function answerOf(decide: ApprovalDecider, request: ApprovalRequest): Prom
     if (given instanceof RegistryAnswer) return given;
     return readAnswer(given) ?? { decision: 'deny', reason: 'the approval handler returned an unknown answer' };
   } catch (error) {
-    // Only its kind: the message of another's error may hold anything.
+    // Only its type: the message of the error may hold anything.
     return {
       decision: 'deny',
       reason: `the approval handler failed (${error instanceof Error ? error.name : typeof error})`,

@@ -6,7 +6,7 @@ import type { ToolDefinition } from '../policy/definition-hash.ts';
 
 export type { ApprovalDecision, DefinitionChange } from '../../server/records/approval.ts';
 
-/** Why a call is asked about. */
+/** Why a call needs a decision. */
 export interface ApprovalCause {
   /**
    * `always`: the record asks for every call; `rule`: a rule says ask; `no_rule`: none matches; `unknown_outcome`: a
@@ -17,7 +17,7 @@ export interface ApprovalCause {
   readonly text: string;
 }
 
-/** One call that somebody has to decide about. */
+/** One call that needs a decision. */
 export interface ApprovalRequest {
   /** Name of the task; null if it has none. */
   readonly task: string | null;
@@ -44,19 +44,19 @@ export interface ApprovalRequest {
 
 export interface ApprovalAnswer {
   readonly decision: ApprovalDecision;
-  /** Told to the model when the call is denied, and kept in the audit trail. */
+  /** Returned to the model when the call is denied, and written to the audit log. */
   readonly reason?: string;
 }
 
 /**
- * Who decides about calls that need an approval: a person at a terminal, or a program. It is asked about several calls
- * at the same time. If it throws, or answers with anything else, the call is denied.
+ * Decides calls that need an approval: a user at a terminal, or a program. Called for several calls at the same time. If
+ * it throws, or returns anything else, the call is denied.
  */
 export type ApprovalDecider = (
   request: ApprovalRequest,
 ) => ApprovalDecision | ApprovalAnswer | Promise<ApprovalDecision | ApprovalAnswer>;
 
-/** Makes an answer of whatever a decider gave; null if it is none. */
+/** Reads the return value of a decider; null if it is no answer. */
 export function readAnswer(given: unknown): ApprovalAnswer | null {
   const answer = typeof given === 'string' ? { decision: given } : given;
   if (typeof answer !== 'object' || answer === null) return null;
@@ -66,17 +66,17 @@ export function readAnswer(given: unknown): ApprovalAnswer | null {
   return typeof reason === 'string' && reason !== '' ? { decision: known, reason } : { decision: known };
 }
 
-/** Why a call was not approved, in the words of the audit trail. */
+/** Why a call was not approved; the value in the audit log. */
 export type ApprovalDenial =
-  /** It needs an approval, and there is nobody to give it. */
+  /** The call needs an approval, and no decider is configured. */
   | 'approval_required'
   | 'approval_denied'
   | 'approval_timeout'
-  /** A rule says no. */
+  /** A rule denies the call. */
   | 'denied_by_rule'
-  /** More calls wait for an answer than are kept. */
+  /** Too many pending requests. */
   | 'approval_queue_full'
-  /** What was approved is not what is to be done now: it has to be asked about again. */
+  /** The call differs from the approved one, or the grant expired: it needs a new approval. */
   | 'approval_outdated';
 
 /** The call is not made. The message is for the model. */

@@ -20,30 +20,30 @@ import { type RegistryStore, StoreError, wasOvertaken } from '../../server/store
 import {
   type AskedCall,
   type Asking,
+  auditFields,
   closed,
   counted,
   lastAllowed,
   newRequest,
-  trailFields,
   type Vote,
 } from './approval-record.ts';
-import { KnownRequests } from './open-approvals.ts';
+import { OpenApprovals } from './open-approvals.ts';
 import { isSelfApproved, type PersonOf, reservingRule, ruleFor, whyNot } from './rules.ts';
 
 export interface ApprovalQueueOptions {
   readonly rules: readonly ApproverRule[];
-  /** False: everybody may do everything, so nobody is told apart. */
+  /** False: the registry has no authentication, so users are not distinguished. */
   readonly hasNames: boolean;
   /** The person behind a name. @default every name is a person */
   readonly personOf?: PersonOf;
-  /** How long a request waits for somebody, and a yes for its call; for that of a run that is kept meanwhile. */
+  /** How long a request waits for a decision, a grant for its call, and a grant for the call of a run that may be parked. */
   readonly waitMs: number;
   readonly grantMs: number;
   readonly keptGrantMs: number;
-  /** Of requests that are closed: how many and for how long they are kept. The trail has them all. */
+  /** How long, and how many, closed requests are retained. The audit log has all of them. */
   readonly keepMs: number;
   readonly maxKept: number;
-  /** Requests that wait at one time. */
+  /** Pending requests at one time. */
   readonly maxWaiting: number;
   readonly trail: SmsTrail;
   readonly metrics: { readonly decisions: Pick<Counter, 'add'> };
@@ -52,14 +52,21 @@ export interface ApprovalQueueOptions {
 }
 
 /**
- * The requests of all nodes. Everything that becomes of one is written by compare-and-set on its revision, durable before
- * anybody is told: of two who decide at the same moment one wins, and a yes is used once.
+ * Approval requests of all nodes, and their grants.
+ *
+ * Invariants
+ * - Every change is written by compare-and-set on the revision of the request, after its audit event was accepted, and is
+ *   durable before it is visible: of two simultaneous decisions one wins, and a grant is redeemed once.
+ * - Every method that decides takes the caller; a request of another namespace does not exist for the caller.
+ * - Requests and grants that expire are ended by the job `sweep`, also after a restart.
+ *
+ * Other registries may write to the same store. See docs/approvals.md.
  */
 export class ApprovalQueue {
   readonly store: RegistryStore<Approval>;
   readonly #options: ApprovalQueueOptions;
   readonly #now: () => number;
-  readonly #known: KnownRequests;
+  readonly #known: OpenApprovals;
   readonly #personOf: PersonOf;
   #rules: readonly ApproverRule[];
   #epoch = '';
@@ -72,14 +79,14 @@ export class ApprovalQueue {
     this.#personOf = options.personOf ?? ((name) => name);
     const { keepMs, maxKept } = options;
     const timely = (approval: Approval) => this.#timely(approval);
-    this.#known = new KnownRequests(store, { keepMs, maxKept, now: this.#now, timely });
+    this.#known = new OpenApprovals(store, { keepMs, maxKept, now: this.#now, timely });
   }
 
   get waiting(): number {
     return this.#known.waiting;
   }
 
-  /** From now on these say who decides; what was said before by others stays said. */
+  /** Replaces the rules. Votes that were counted stay counted. */
   useRules(rules: readonly ApproverRule[]): void {
     this.#rules = rules;
   }
@@ -89,7 +96,7 @@ export class ApprovalQueue {
     return reservingRule(this.#rules, namespace, name)?.name ?? null;
   }
 
-  /** Takes up what an earlier process left. */
+  /** Loads the requests of earlier processes. */
   async start(): Promise<void> {
     const { epoch, revision, records } = await this.store.list();
     this.#epoch = epoch;
@@ -111,7 +118,7 @@ export class ApprovalQueue {
         return await this.#write(caller, approval, 0, 'request', () => ({
           event: 'sms.approval_requested',
           ...caller,
-          ...trailFields(approval),
+          ...auditFields(approval),
           reason: approval.cause.text,
           args: redactArguments(approval.arguments),
         }));
@@ -121,7 +128,7 @@ export class ApprovalQueue {
     }
   }
 
-  /** Counts what somebody says of a request. @throws AlreadyDecided, MayNotDecide, StoreError */
+  /** Counts the caller's vote. @throws AlreadyDecided, MayNotDecide, StoreError */
   async decide(caller: Caller, id: string, vote: Vote): Promise<Approval> {
     const actor = this.#nameOf(caller);
     for (let tries = 1; ; tries++) {
@@ -143,7 +150,7 @@ export class ApprovalQueue {
         const written = await this.#write(caller, decided, approval.mod_revision, 'decide', () => ({
           event: 'sms.approval_decided',
           ...caller,
-          ...trailFields(decided),
+          ...auditFields(decided),
           decision: vote.decision,
           status: decided.status,
           reason: vote.reason,
@@ -156,7 +163,7 @@ export class ApprovalQueue {
     }
   }
 
-  /** Uses up a yes. Null: it is theirs; otherwise why not, and where a field is another, the yes is gone. */
+  /** Redeems a grant. Null: redeemed; otherwise why not. A call that differs from the approved one ends the grant. */
   async redeem(
     caller: Caller,
     id: string,
@@ -164,7 +171,7 @@ export class ApprovalQueue {
     call: BoundCall,
     argumentsHash: string,
   ): Promise<string | null> {
-    // The yes may have been told by another registry on the same store.
+    // Another registry on the same store may have written the grant.
     await this.store.upToDate();
     for (let tries = 1; ; tries++) {
       const approval = await this.get(caller, id).catch((error: unknown) => {
@@ -216,13 +223,13 @@ export class ApprovalQueue {
     }
   }
 
-  /** Whether nothing became of it yet; false also where it is not known, or belongs to others. */
+  /** Whether the request is pending; false also if the caller has no access to its namespace. */
   isWaiting(caller: Caller, id: string): boolean {
     const approval = this.#known.openOne(id);
     return approval?.status === 'waiting' && this.scope(caller)(approval.namespace);
   }
 
-  /** The run does not want any of its answers any more. */
+  /** Withdraws all open requests of a run. */
   async withdrawAll(caller: Caller, namespace: string, run: string, reason: string): Promise<void> {
     const open = [...this.#known.open].filter((one) => one.run === run && one.namespace === namespace);
     for (const { approval_id: id } of open) await this.withdraw(caller, id, reason);
@@ -234,14 +241,14 @@ export class ApprovalQueue {
     return (namespace) => hasAll || caller.namespace === namespace;
   }
 
-  /** The namespace of what a node asks: the one it names, if it may; its own where it names none. Null: it may not. */
+  /** Namespace of a node's request: the given one, else the caller's own. Null: the caller has no access to it. */
   namespaceFor(caller: Caller, given: string): string | null {
     const own = Caller.hasAllNamespaces(caller) ? DEFAULT_NAMESPACE : (caller.namespace ?? '');
     const namespace = given === '' ? own : given;
     return this.scope(caller)(namespace) ? namespace : null;
   }
 
-  /** As it is now. @throws StoreError `not_found`, also where it belongs to others */
+  /** @throws StoreError `not_found`, also if the caller has no access to its namespace */
   async get(caller: Caller, id: string): Promise<Approval> {
     const mayName = this.scope(caller);
     const approval = this.store.kind.isId(id) ? await this.store.get(id) : null;
@@ -251,30 +258,30 @@ export class ApprovalQueue {
     return this.#timely(approval);
   }
 
-  /** For whoever wants to see all that would be sent; the trail says that they did. */
+  /** The request with complete arguments; the audit log records the read. */
   async readWhole(caller: Caller, id: string): Promise<Approval> {
     const approval = await this.get(caller, id);
-    this.#options.trail.write({ event: 'sms.approval_read', ...caller, ...trailFields(approval) });
+    this.#options.trail.write({ event: 'sms.approval_read', ...caller, ...auditFields(approval) });
     return approval;
   }
 
-  /** Why whoever asks may not decide about it; null: they may. */
+  /** Why the caller may not decide the request; null: the caller may. */
   whyNot(caller: Caller, approval: Approval): string | null {
     if (approval.status !== 'waiting') return `the approval is already ${approval.status}`;
     return whyNot(ruleFor(this.#rules, approval), approval, this.#nameOf(caller), this.#personOf);
   }
 
-  /** Until a waiting request is denied, or a yes ends. */
+  /** Milliseconds until a pending request is denied, or a grant expires. */
   leftMs({ expires_at_ms: expiresAtMs }: Approval): number {
     return Math.max(0, expiresAtMs - this.#now());
   }
 
-  /** Since it was decided. */
+  /** Milliseconds since the decision. */
   ageMs({ decided_at_ms: decidedAtMs }: Approval): number {
     return decidedAtMs === null ? 0 : Math.max(0, this.#now() - decidedAtMs);
   }
 
-  /** The latest that is bound to the same, if it still says something, and the number of the next. */
+  /** The latest request of the same call that is still valid, and the number of the next round. */
   async #find(asked: AskedCall): Promise<{ readonly found: Approval | null; readonly round: number }> {
     let found: Approval | null = null;
     let round = 1;
@@ -323,7 +330,7 @@ export class ApprovalQueue {
     if (ofRun >= approvalLimits.waitingPerRun) throw new QueueFull('too many approvals of this run are pending');
   }
 
-  /** As it is now: its time may be over, and so is that of whatever another store knew. */
+  /** Ends the request if it has expired, or if the registry was restored from a backup after it was made. */
   async #timely(approval: Approval): Promise<Approval> {
     if (isClosed(approval)) return approval;
     const restored = approval.epoch !== this.#epoch;
@@ -342,7 +349,7 @@ export class ApprovalQueue {
     return this.#write(caller, ended, approval.mod_revision, 'end', () => ({
       event: 'sms.approval_ended',
       ...caller,
-      ...trailFields(ended),
+      ...auditFields(ended),
       status,
       reason,
     }));
@@ -369,7 +376,7 @@ export class ApprovalQueue {
   }
 }
 
-/** Somebody was faster, or its time is over. Says who and what. */
+/** The request was decided before, or has expired. The message has the decision and who made it. */
 export class AlreadyDecided extends Error {
   readonly approval: Approval;
 
@@ -380,7 +387,7 @@ export class AlreadyDecided extends Error {
   }
 }
 
-/** A rule says that it is not theirs to decide. */
+/** A rule does not let the caller decide. */
 export class MayNotDecide extends Error {
   constructor(message: string) {
     super(message);
@@ -388,7 +395,7 @@ export class MayNotDecide extends Error {
   }
 }
 
-/** More requests than are kept. */
+/** Too many pending requests. */
 export class QueueFull extends Error {
   constructor(message: string) {
     super(message);

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { closed, newRequest } from '../../../src/agent/approvals/approval-record.ts';
-import { KnownRequests } from '../../../src/agent/approvals/open-approvals.ts';
+import { OpenApprovals } from '../../../src/agent/approvals/open-approvals.ts';
 import type { Approval } from '../../../src/server/records/approval.ts';
 import { type RegistryStore, StoreError } from '../../../src/server/store/store.ts';
 import { askedCall, newStore } from './open-queue.ts';
@@ -14,7 +14,7 @@ const KEEP_MS = 100_000;
 const WAIT_MS = 20_000;
 
 beforeEach(() => void vi.useFakeTimers({ now: Date.parse('2026-01-02T03:04:05.000Z') }));
-const opened: KnownRequests[] = [];
+const opened: OpenApprovals[] = [];
 afterEach(() => {
   for (const known of opened.splice(0)) known.close();
   vi.useRealTimers();
@@ -28,7 +28,7 @@ const request = (run: string): Approval =>
   });
 
 async function open({ maxKept = 100, store = newStore(), timely = vi.fn((_: Approval) => Promise.resolve()) } = {}) {
-  const known = new KnownRequests(store, { keepMs: KEEP_MS, maxKept, now: Date.now, timely });
+  const known = new OpenApprovals(store, { keepMs: KEEP_MS, maxKept, now: Date.now, timely });
   opened.push(known);
   const { revision, records } = await store.list();
   await known.start(revision, records);
