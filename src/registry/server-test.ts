@@ -3,8 +3,9 @@ import { McpPool } from '../agent/mcp/client/pool.ts';
 import { hashDefinition } from '../agent/policy/definition-hash.ts';
 import { compilePatterns } from '../agent/policy/pattern.ts';
 import type { JsonObject } from '../base/json.ts';
+import type { StdioPolicy } from '../config/host/host-config.ts';
 import type { EgressOptions } from '../server/egress/egress.ts';
-import type { McpServerRecord, StdioPolicy } from '../server/records/server.ts';
+import type { McpServerRecord } from '../server/records/server.ts';
 import type { SecretSource } from '../server/secrets/secret-file.ts';
 
 export interface TestedTool {

@@ -49,7 +49,7 @@ it.each([
 ])('refuses %s, says why, and writes nothing [component.componentize]', async (_what, file, more, code, message) => {
   const output = join(folder, `refused-${code}.wasm`);
   const input =
-    file === 'package.json' ? fileURLToPath(new URL(`../..${file}`, import.meta.url)) : join(fixtures, file);
+    file === 'package.json' ? fileURLToPath(new URL(`../../${file}`, import.meta.url)) : join(fixtures, file);
   const result = await spear(input, '-o', output, ...more);
   expect(result.stderr).toContain(message);
   expect(result.code).toBe(code);

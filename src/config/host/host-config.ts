@@ -1,6 +1,5 @@
 import type { z } from 'zod';
 import { didYouMean } from '../../base/validation.ts';
-import type { StdioPolicy, stdioPolicies } from '../../server/records/server.ts';
 import type { Secret, SecretSources } from '../../server/secrets/secret.ts';
 import { readSecretFile } from '../../server/secrets/secret-file.ts';
 import { auditTable, type CompiledAudit, compileAudit } from '../audit.ts';
@@ -24,6 +23,10 @@ export type {
 } from './backends.ts';
 export type { CompiledProxy } from './proxy.ts';
 
+/** How a node runs stdio servers: as their records say, only in a sandbox, or not at all. */
+const stdioPolicies = ['allow', 'sandboxed', 'deny'] as const;
+export type StdioPolicy = (typeof stdioPolicies)[number];
+
 export interface HostConfigOptions {
   /** The file named on the command line. @default SPEAR_CONFIG, else the user's own file if there is one */
   file?: string | undefined;
@@ -37,22 +40,22 @@ export interface HostConfigOptions {
 const DEFAULT_FIRST_SNAPSHOT_MS = 5_000;
 
 /** `[mcp]`: resources of this host that server records may refer to, and the maximum age of its registry copy. */
-const mcpTable = ({ z, strictTable, nonEmpty }: SchemaKit, stdio: typeof stdioPolicies) =>
+const mcpTable = ({ z, strictTable, nonEmpty }: SchemaKit) =>
   strictTable({
     allow_env: z.array(nonEmpty).optional(),
     allow_files: z.array(z.string().startsWith('/', 'must be an absolute path')).optional(),
     max_staleness_ms: z.int().min(1000).optional(),
     first_snapshot_ms: z.int().min(0).max(600_000).optional(),
-    stdio: z.enum(stdio).optional(),
+    stdio: z.enum(stdioPolicies).optional(),
     approval_rules: z.array(z.unknown()).optional(), // checked by agent/policy
   });
 
 /** The host's config file. A new top-level table is one entry here and one step in {@link loadHostConfig}. */
-const hostDocument = (kit: SchemaKit, stdio: typeof stdioPolicies) =>
+const hostDocument = (kit: SchemaKit) =>
   kit.strictTable({
     default_backend: kit.nonEmpty.optional(),
     backends: backendsTable(kit).optional(),
-    mcp: mcpTable(kit, stdio).optional(),
+    mcp: mcpTable(kit).optional(),
     egress: egressTable(kit).optional(),
     audit: auditTable(kit).optional(),
     journal: kit.strictTable({ key: kit.secretReference.optional() }).optional(),
@@ -138,11 +141,8 @@ export async function loadHostConfig(options: HostConfigOptions): Promise<Compil
 
 // Loading the TOML parser and zod dominates the start-up time of a config, so only a process with a file does.
 async function readHostFile(file: ConfigFile): Promise<HostDocument> {
-  const [{ readDocument, schemaKit }, { stdioPolicies }] = await Promise.all([
-    import('../document.ts'),
-    import('../../server/records/server.ts'),
-  ]);
-  return readDocument(file, hostDocument(schemaKit, stdioPolicies));
+  const { readDocument, schemaKit } = await import('../document.ts');
+  return readDocument(file, hostDocument(schemaKit));
 }
 
 function compileJournal(table: HostDocument['journal'], file: ConfigOrigin, sources: SecretSources): CompiledJournal {

@@ -73,10 +73,6 @@ export type ApprovalMode = (typeof approvalModes)[number];
 export const sandboxModes = ['none', 'preferred', 'required'] as const;
 export type SandboxMode = (typeof sandboxModes)[number];
 
-/** What a node does with stdio servers: as their records say, only in a sandbox, or not at all. */
-export const stdioPolicies = ['allow', 'sandboxed', 'deny'] as const;
-export type StdioPolicy = (typeof stdioPolicies)[number];
-
 export const sandboxNetworks = ['allow', 'deny'] as const;
 export type SandboxNetwork = (typeof sandboxNetworks)[number];
 

@@ -1,8 +1,8 @@
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { version } from '../../../base/version.ts';
+import type { StdioPolicy } from '../../../config/host/host-config.ts';
 import { type EgressOptions, EgressRules } from '../../../server/egress/egress.ts';
-import type { StdioPolicy } from '../../../server/records/server.ts';
 import type { ReferencePolicy } from '../../../server/secrets/references.ts';
 
 const KIB = 1024;

@@ -11,9 +11,10 @@ import type { PoolCall } from '../../../../src/agent/mcp/client/server-call.ts';
 import type { ToolOutput } from '../../../../src/agent/mcp/client/tool-result.ts';
 import type { JsonObject } from '../../../../src/base/json.ts';
 import type { Waiting } from '../../../../src/base/listeners.ts';
+import type { StdioPolicy } from '../../../../src/config/host/host-config.ts';
 import type { RegistryChange } from '../../../../src/registry-client/snapshot.ts';
 import type { EgressOptions } from '../../../../src/server/egress/egress.ts';
-import type { McpServerRecord, StdioPolicy } from '../../../../src/server/records/server.ts';
+import type { McpServerRecord } from '../../../../src/server/records/server.ts';
 import { createSecretSource, type SecretSource } from '../../../../src/server/secrets/secret-file.ts';
 import { eraEnvironment, serverEra } from '../../../support/server-era.ts';
 
