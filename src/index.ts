@@ -58,11 +58,11 @@ export { componentCacheDirectory } from './config/directories.ts';
 export type { OpenAiOptions } from './config/host/openai-options.ts';
 export type { TaskInput } from './config/task-config.ts';
 export type { BackendOption } from './run/choose-backend.ts';
-export type { RunMcp } from './run/mcp-service.ts';
 export { type OpenMcp, openMcp } from './run/open-mcp.ts';
 export type { RegistryOptions, SmsOptions } from './run/open-registry.ts';
 export type { McpLogEntry } from './run/registry-servers.ts';
 export { type RunReason, type RunResult, runGuest } from './run/run-guest.ts';
+export type { RunMcp } from './run/run-mcp.ts';
 export type {
   JournalMode,
   JournalOption,
@@ -76,8 +76,9 @@ export { type OpenTask, openTask, runTask, type TaskCheck } from './run/run-task
 export { type ServedMetrics, serveMetrics } from './run/serve-metrics.ts';
 export { ModuleError } from './runtime/abi/guest-module.ts';
 export type { OutputCallback, OutputOption, OutputTarget } from './runtime/host/guest-stdio.ts';
-export { GuestThreads, type GuestThreadsOptions, type ThreadState } from './runtime/host/guest-threads.ts';
+export { GuestThreads, type GuestThreadsOptions } from './runtime/host/guest-threads.ts';
 export type { Isolation } from './runtime/host/run-result.ts';
+export type { ThreadState } from './runtime/host/threads-options.ts';
 export type { RecordedValues as RecalledValues } from './runtime/port/guest-spec.ts';
 export { compileLimits, type LimitName, type Limits, limitSpecs } from './runtime/port/limits.ts';
 export { type AuditEvent, type AuditLine, type AuditSink, type AuditTrail, noAudit } from './server/audit/event.ts';

@@ -15,7 +15,7 @@ export class TomlTextError extends Error {
   readonly line: number;
   readonly column: number;
 
-  constructor({ message, line, column }: TomlError) {
+  constructor({ message, line, column }: { readonly message: string; readonly line: number; readonly column: number }) {
     super(`not valid TOML: ${message.split('\n', 1)[0]?.replace('Invalid TOML document: ', '')}`);
     this.name = 'TomlTextError';
     this.line = line;
@@ -109,6 +109,20 @@ export const plainName = z
 const nonEmpty = z.string().min(1);
 const secretReference = z.string().refine(isSecretReference, SECRET_REFERENCE_HELP);
 
-export const schemaKit = { z, strictTable, limitFields, plainName, nonEmpty, secretReference };
+// Members by name: the whole of zod as an object would bundle all of it, its 60 languages included.
+const schemas = {
+  array: z.array,
+  boolean: z.boolean,
+  discriminatedUnion: z.discriminatedUnion,
+  enum: z.enum,
+  int: z.int,
+  literal: z.literal,
+  number: z.number,
+  record: z.record,
+  string: z.string,
+  unknown: z.unknown,
+};
+
+export const schemaKit = { z: schemas, strictTable, limitFields, plainName, nonEmpty, secretReference };
 /** Parts of config schemas. Passed to the tables of a config file, so that only a process with a file loads zod. */
 export type SchemaKit = typeof schemaKit;

@@ -9,8 +9,9 @@ import { argumentsFor } from '../server/audit/arguments.ts';
 import type { AuditSink } from '../server/audit/event.ts';
 import { ChatService } from './chat-service.ts';
 import { journaledModel } from './journaled-model.ts';
-import { McpService, type RunningMcp } from './mcp-service.ts';
+import { McpService } from './mcp-service.ts';
 import { noChat } from './run-ending.ts';
+import type { RunningMcp } from './run-mcp.ts';
 import type { CompiledRunOptions } from './run-options.ts';
 import { StreamHub } from './streams/stream-hub.ts';
 

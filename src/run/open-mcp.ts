@@ -12,10 +12,10 @@ import type { RegistryChange } from '../registry-client/snapshot.ts';
 import { initialSession, type TaskPolicy } from '../runtime/port/policy-layers.ts';
 import type { AuditSink } from '../server/audit/event.ts';
 import type { McpProfile } from '../server/records/profile.ts';
-import type { McpOfRun, McpRun, RunMcp } from './mcp-service.ts';
 import { openRunRegistry, type RegistryWords } from './open-registry.ts';
 import { RegistryServers, type TaskServers } from './registry-servers.ts';
 import { nodeId } from './report-node.ts';
+import type { McpOfRun, McpRun, RunMcp } from './run-mcp.ts';
 import { libraryWords, type McpNodeOptions, type McpOptions, mcpOptionKeys, newRunId } from './run-options.ts';
 
 /**

@@ -1,6 +1,7 @@
 import type { JournalError } from '../runtime/durable/journal-error.ts';
 import type { RunJournal } from '../runtime/durable/run-journal.ts';
-import type { GuestScheduler, GuestThreads } from '../runtime/host/guest-threads.ts';
+import type { GuestScheduler } from '../runtime/host/guest-scheduler.ts';
+import type { GuestThreads } from '../runtime/host/guest-threads.ts';
 import type { RunResult } from '../runtime/host/run-result.ts';
 import { HostedGuest } from './hosted-guest.ts';
 import type { LongWaitsOption, WaitingRun } from './long-waits.ts';
@@ -83,6 +84,6 @@ const knownScheduler = (threads: GuestThreads): GuestScheduler | null => schedul
 
 /** Loaded only for shared threads, and once: the import takes longer than the start of a guest. */
 async function openScheduler(threads: GuestThreads): Promise<GuestScheduler> {
-  ({ schedulerOf } = await import('../runtime/host/guest-threads.ts'));
+  ({ schedulerOf } = await import('../runtime/host/guest-scheduler.ts'));
   return schedulerOf(threads);
 }

@@ -27,9 +27,9 @@ import type { Metrics } from '../server/telemetry/metrics.ts';
 import type { RunTracing } from '../server/telemetry/span.ts';
 import { type BackendOption, compileBackendOption, type FindBackend } from './choose-backend.ts';
 import type { LongWaitsOption } from './long-waits.ts';
-import type { RunMcp } from './mcp-service.ts';
 import type { RegistryOptions, RegistryWords } from './open-registry.ts';
 import type { McpLogEntry } from './registry-servers.ts';
+import type { RunMcp } from './run-mcp.ts';
 import type { StreamListener } from './streams/stream-listener.ts';
 
 /*

@@ -3,13 +3,14 @@ import type { GuestToolCall } from '../../agent/mcp/guest-mcp.ts';
 import type { TakeAnswer } from '../../agent/mcp/tool-calls.ts';
 import { noRules } from '../../agent/policy/approval-rules.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
-import type { McpOfRun, RunMcp, RunningMcp } from '../../run/mcp-service.ts';
+import type { McpOfRun, RunMcp, RunningMcp } from '../../run/run-mcp.ts';
 import type { ErrnoName } from '../../runtime/abi/errno.ts';
 import type { StandardStream } from '../../runtime/port/guest-spec.ts';
 import type { TaskPolicy } from '../../runtime/port/policy-layers.ts';
-import { aroundDifference, type Outcome } from './outcome.ts';
+import type { Outcome } from './outcome.ts';
 import { canonical, type RecordedCall, type RecordedHistory } from './recorded-history.ts';
 import type { ReplayedModel } from './replayed-model.ts';
+import { aroundDifference } from './request-difference.ts';
 
 /** MCP that answers recorded calls from a journal: each recorded result is returned once, to a call with equal arguments. */
 export class ReplayedMcp implements RunMcp, RunningMcp {

@@ -9,8 +9,9 @@ import {
 } from '../../agent/chat/injected-tools.ts';
 import { isJsonObject, type JsonObject } from '../../base/json.ts';
 import type { FindBackend } from '../../run/choose-backend.ts';
-import { AnswerOrder, type Outcome, requestDifference } from './outcome.ts';
+import { AnswerOrder, type Outcome } from './outcome.ts';
 import type { RecordedHistory, RecordedRequest } from './recorded-history.ts';
+import { requestDifference } from './request-difference.ts';
 
 /** Model that answers recorded requests from a journal, and offers the recorded tools. */
 export class ReplayedModel {

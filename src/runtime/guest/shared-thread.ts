@@ -5,9 +5,8 @@ import {
   type GuestOwnSpec,
   type GuestSpec,
   type SharedGuestTerms,
-  type SharedThreadSpec,
 } from '../port/guest-spec.ts';
-import type { GuestStart, HostMessage } from '../port/port.ts';
+import type { GuestStart, HostMessage, SharedThreadSpec } from '../port/port.ts';
 import { CancellationScope, type ScopeListener } from './cancellation-scope.ts';
 import type { MessageTarget, ThreadPort } from './hostcalls/host-link.ts';
 import { RunningGuest } from './running-guest.ts';

@@ -1,6 +1,6 @@
 import { type MessagePort, workerData } from 'node:worker_threads';
-import type { DedicatedSpec, ThreadSpec } from '../port/guest-spec.ts';
-import type { GuestStart, HostMessage } from '../port/port.ts';
+import type { DedicatedSpec } from '../port/guest-spec.ts';
+import type { GuestStart, HostMessage, ThreadSpec } from '../port/port.ts';
 import { ThreadPort } from './hostcalls/host-link.ts';
 import { BlockingWindow, openOutput } from './hostcalls/output.ts';
 import { RunningGuest } from './running-guest.ts';

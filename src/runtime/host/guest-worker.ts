@@ -1,6 +1,7 @@
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
 import { systemErrorOf } from '../../base/errors.ts';
-import type { DedicatedSpec, SharedThreadSpec, ThreadSpec } from '../port/guest-spec.ts';
+import type { DedicatedSpec } from '../port/guest-spec.ts';
+import type { SharedThreadSpec, ThreadSpec } from '../port/port.ts';
 import type { GuestLoss } from './run-result.ts';
 
 /** JavaScript heap of a guest thread; linear memory is bounded by `limits.memory_bytes`. */

@@ -62,20 +62,6 @@ export interface DedicatedSpec extends GuestSpec {
   readonly unacknowledged: SharedArrayBuffer | null;
 }
 
-/** First message to a guest thread: plain data without secrets. Exactly one of the two is set. */
-export interface ThreadSpec {
-  /** The guest of a dedicated thread; its module follows when it is compiled. */
-  readonly guest: DedicatedSpec | null;
-  readonly shared: SharedThreadSpec | null;
-}
-
-export interface SharedThreadSpec {
-  /** Shared memory with {@link preemptionWords}. */
-  readonly turns: WebAssembly.Memory;
-  /** Limit of the linear memory of all guests together. */
-  readonly memoryBytes: number;
-}
-
 /** Words of a shared thread's preemption memory: whether the running guest is to yield, and which guest ran last. */
 export const preemptionWords = { yieldRequested: 0, holder: 1 } as const;
 

@@ -10,6 +10,7 @@
 import { isJsonObject, type JsonValue } from '../../base/json.ts';
 import type { ErrnoName } from '../abi/errno.ts';
 import {
+  type DedicatedSpec,
   type GuestOwnSpec,
   MAX_OUTPUT_CHUNK,
   type PostedKind,
@@ -263,4 +264,18 @@ function isEnding(value: unknown): boolean {
   if (value.kind === 'exit') return isI32(value.code);
   if (value.kind === 'trap') return isText(value.message) && isText(value.stack);
   return value.kind === 'load_failed' && isText(value.message);
+}
+
+/** First message to a guest thread: plain data without secrets. Exactly one of the two is set. */
+export interface ThreadSpec {
+  /** The guest of a dedicated thread; its module follows when it is compiled. */
+  readonly guest: DedicatedSpec | null;
+  readonly shared: SharedThreadSpec | null;
+}
+
+export interface SharedThreadSpec {
+  /** Shared memory with {@link preemptionWords}. */
+  readonly turns: WebAssembly.Memory;
+  /** Limit of the linear memory of all guests together. */
+  readonly memoryBytes: number;
 }

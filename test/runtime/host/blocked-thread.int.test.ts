@@ -1,6 +1,7 @@
 import { parse } from '@bytecodealliance/jco-transpile/wasm-tools';
 import { expect, it, onTestFinished } from 'vitest';
-import { GuestThreads, schedulerOf } from '../../../src/runtime/host/guest-threads.ts';
+import { schedulerOf } from '../../../src/runtime/host/guest-scheduler.ts';
+import { GuestThreads } from '../../../src/runtime/host/guest-threads.ts';
 import type { SharedGuestThread } from '../../../src/runtime/host/shared-guest-thread.ts';
 import { compileLimits } from '../../../src/runtime/port/limits.ts';
 import { disabledTask } from '../../../src/runtime/port/policy-layers.ts';
