@@ -46,11 +46,15 @@ export const dispatchTests: Readonly<Record<string, () => Promise<unknown>>> = {
 };
 
 const PURE = 'speaks to no server';
+const SERVICE = 'about the approval service of a registry, which calls no server';
 const COMMAND = 'drives a command with records of its own; what the commands wire is tested above in both eras';
 
 /** Tests of the same folders that are run once, and why: by their files, or by the beginning of their paths. */
 export const testedOnce: Readonly<Record<string, string>> = {
   'agent/approvals/presentation': PURE,
+  'agent/approvals/approval-record': SERVICE,
+  'agent/approvals/open-approvals': SERVICE,
+  'agent/approvals/rules': SERVICE,
   'agent/approvals/grants': PURE,
   'agent/approvals/client': PURE,
   'agent/approvals/library': 'its server is from npm, of the era that it has',

@@ -1,7 +1,11 @@
 import type { ApprovalStatus, BoundCall } from '../server/records/approval.ts';
 import type { Identity, IssuerDescription } from '../server/records/permissions.ts';
+import type { RecordIssue } from '../server/records/record-kind.ts';
 import type { TaskRecord, TaskRevision } from '../server/records/task.ts';
 import type { RegistrySource } from './source.ts';
+
+/** Receives a record that this version cannot use. */
+export type OnInvalidRecord = (id: string, issue: RecordIssue) => void;
 
 /** What a registry says of a request. */
 export interface FiledApproval {

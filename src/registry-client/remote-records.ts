@@ -11,20 +11,12 @@ import { untilAborted } from '../base/abort.ts';
 import { TimeSlice } from '../base/timing.ts';
 import { StopService } from '../generated/proto/sms/stop_pb.ts';
 import { TaskRecordService, type TaskRecord as WireTask } from '../generated/proto/sms/task_records_pb.ts';
-import {
-  idOf,
-  type RecordIssue,
-  type RegistryEvent,
-  type RegistryListing,
-  type StoreStamps,
-} from '../server/records/record-kind.ts';
+import { idOf, type RegistryEvent, type RegistryListing, type StoreStamps } from '../server/records/record-kind.ts';
 import type { StopRecord } from '../server/records/stop.ts';
 import { revisionId, type TaskRecord, type TaskRevision, taskRevisionKind } from '../server/records/task.ts';
 import { type WireKind, wireKinds, wireToRevisionInput } from '../server/records/wire.ts';
-import type { TaskPort } from './ports.ts';
+import type { OnInvalidRecord, TaskPort } from './ports.ts';
 import type { RegistrySource, RegistryWatchItem } from './source.ts';
-
-export type OnInvalidRecord = (id: string, issue: RecordIssue) => void;
 
 /** Rethrows an error of a call with the name of the registry. */
 export type ExplainError = (error: unknown) => never;

@@ -31,8 +31,8 @@ import type {
   RunsAnswer,
   RunsReport,
 } from './node-report.ts';
-import type { IdentityPort, NodeApprovals, TaskPort } from './ports.ts';
-import { type ExplainError, type OnInvalidRecord, RemoteRecords, RemoteTasks, remoteStops } from './remote-records.ts';
+import type { IdentityPort, NodeApprovals, OnInvalidRecord, TaskPort } from './ports.ts';
+import { type ExplainError, RemoteRecords, RemoteTasks, remoteStops } from './remote-records.ts';
 import { RemoteApprovals, RemoteIdentities } from './remote-services.ts';
 import { RegistryRefused, type RegistrySource, type RegistryWatchItem } from './source.ts';
 
