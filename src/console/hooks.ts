@@ -74,7 +74,12 @@ export function useResource<T>(path: string | null, topics: readonly LiveTopic[]
 
 export function useLink(): { readonly state: LinkState; readonly lostAtMs: number | null } {
   const [, redraw] = useState(0);
-  useEffect(() => live.onState(() => redraw((before) => before + 1)), []);
+  useEffect(() => {
+    const changed = () => redraw((before) => before + 1);
+    const stop = live.onState(changed);
+    changed(); // the state may have changed since the first rendering
+    return stop;
+  }, []);
   return { state: live.state, lostAtMs: live.lostAtMs };
 }
 
@@ -103,6 +108,7 @@ export function useRoute(): readonly string[] {
   useEffect(() => {
     const changed = () => setHash(location.hash);
     addEventListener('hashchange', changed);
+    changed(); // the address may have changed since the first rendering
     return () => removeEventListener('hashchange', changed);
   }, []);
   return partsOf(hash);

@@ -8,7 +8,7 @@ import { onStop, startTestSms, stopAll, type TestSms } from '../registry/running
 import { createToken } from '../server/identity/token-calls.ts';
 import { useBrowser } from '../support/browser.ts';
 import { NodeLives, writeNodeFolder } from '../torture/node/node-life.ts';
-import { openConsole } from './console-page.ts';
+import { ConsolePage, openConsole } from './console-page.ts';
 import { register } from './running-node.ts';
 
 const open = useBrowser();
@@ -121,6 +121,25 @@ it(
     await console.go('overview', 'Overview');
     const other = await createToken(sms, { name: 'bob', roles: ['viewer'], namespace: 'team-b' });
     expect((await sms.http('GET', '/admin/api/runs', { token: other })).body).toMatchObject({ runs: [], total: 0 });
+  },
+  SLOWEST_MS,
+);
+
+it(
+  'an address that changes while the console renders is opened [console.pages]',
+  async (test) => {
+    const sms = await startTestSms();
+    const console = new ConsolePage(await open(test, `${sms.sms.http}/console/`));
+    // Before any effect of the page runs: it runs them after the browser has painted.
+    await console.page.evaluate(`
+      new MutationObserver((_, observer) => {
+        if (document.querySelector('nav') === null) return;
+        observer.disconnect();
+        location.hash = '#/audit';
+      }).observe(document.body, { childList: true, subtree: true });
+    `);
+    await console.signIn(sms.adminToken);
+    await console.page.getByRole('heading', { level: 1, name: 'Audit log', exact: true }).waitFor();
   },
   SLOWEST_MS,
 );
