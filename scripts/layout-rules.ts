@@ -65,6 +65,7 @@ const BROWSER_REACH: readonly string[] = [
 const BROWSER_PACKAGES = /^(?:preact|uplot)(?:\/|$)/;
 
 export const MAX_LINES = 800;
+export const MAX_FILES = 25;
 
 /** The public surface: it may import anything, and nothing imports it. */
 const ENTRY = 'index.ts';
@@ -102,7 +103,24 @@ export function layoutProblems(root: string): string[] {
     .filter((path) => /\.tsx?$/.test(path))
     .map((path) => readSource(src, path))
     .sort((a, b) => (a.path < b.path ? -1 : 1));
-  return [...files.flatMap(problemsOfFile), ...guestReach(files), ...browserReach(files), ...cycles(files)];
+  return [
+    ...files.flatMap(problemsOfFile),
+    ...fullFolders(files),
+    ...guestReach(files),
+    ...browserReach(files),
+    ...cycles(files),
+  ];
+}
+
+/** One line for each folder with more files than a reader can survey. */
+function fullFolders(files: readonly SourceFile[]): string[] {
+  const counts = new Map<string, number>();
+  for (const { path } of files) counts.set(dirname(path), (counts.get(dirname(path)) ?? 0) + 1);
+  return [...counts].flatMap(([folder, count]) =>
+    count <= MAX_FILES || folder.startsWith('generated')
+      ? []
+      : [`src/${folder}: ${count} files, at most ${MAX_FILES} are allowed: merge files that change together, or split`],
+  );
 }
 
 function readSource(src: string, path: string): SourceFile {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
-import { layoutProblems, MAX_LINES } from '../scripts/layout-rules.ts';
+import { layoutProblems, MAX_FILES, MAX_LINES } from '../scripts/layout-rules.ts';
 
 const roots: string[] = [];
 
@@ -172,5 +172,14 @@ it('finds a file that has grown too long', () => {
   expect(problemsOf({ 'base/long.ts': lines(MAX_LINES) })).toEqual([]);
   expect(problemsOf({ 'base/long.ts': lines(MAX_LINES + 1) })).toEqual([
     'src/base/long.ts: 801 lines, at most 800 are allowed: split it by idea',
+  ]);
+});
+
+it('finds a folder with too many files', () => {
+  const files = (count: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, index) => [`base/f${index}.ts`, leaf]));
+  expect(problemsOf(files(MAX_FILES))).toEqual([]);
+  expect(problemsOf(files(MAX_FILES + 1))).toEqual([
+    'src/base: 26 files, at most 25 are allowed: merge files that change together, or split',
   ]);
 });
