@@ -29,7 +29,7 @@ export interface FollowedStores {
   readonly stops: StoreReader<StopRecord>;
 }
 
-/** What a console is told beyond what the stores hold: what changed lately, and how the last hour was. */
+/** Console state that the stores do not hold: recent changes, and counts of the last hour. */
 export class ConsoleState {
   readonly topics = new LiveTopics();
   readonly history: History;
@@ -120,7 +120,7 @@ export function sharedAnswer<T>(keyOf: () => Promise<string>, make: () => Promis
   };
 }
 
-/** Which parts of the registry have changed, as numbers that only rise: whoever missed one sees it in the next. */
+/** Counters of changes per topic. They only increase, so a client that missed an event sees the change in the next. */
 export class LiveTopics {
   readonly #boot = randomUUID();
   readonly #stamps = new Map<LiveTopic, number>(liveTopics.map((topic) => [topic, 0]));
@@ -212,7 +212,7 @@ export function healthCounts(views: readonly Pick<ServerView, 'health'>[]): Heal
   return counts;
 }
 
-/** Null: nobody says anything. */
+/** Null: no node has reported the health of the server. */
 export function worstHealth(counts: HealthCounts): HealthJson | null {
   return worstFirst.find((health) => counts[health] > 0) ?? null;
 }

@@ -16,7 +16,7 @@ class PromptTurns extends ThreadScheduler {
   override async next(): Promise<void> {}
 }
 
-/** What a guest has around it that shares this thread: a scope, and somebody who says that its time is up. */
+/** Environment of a guest on a shared thread: its cancellation scope and the source of its deadline. */
 export class SharedCompany {
   readonly scope = new CancellationScope({ resumed: () => {}, suspended: () => {}, closed: () => {} });
   readonly #memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });

@@ -25,7 +25,7 @@ export type LayerReason =
   | 'denied_by_task'
   | 'denied_by_session';
 
-/** Why a server or a tool is not there for a session: policy, or what happened on the node. Words of the audit trail. */
+/** Why a session has no access to a server or tool: policy, or an event on the node. Part of the audit log. */
 export type ExclusionReason =
   | LayerReason
   | 'env_missing'
@@ -42,7 +42,7 @@ export interface Denial {
   readonly allowed: false;
   readonly reason: ExclusionReason;
   readonly layer: PolicyLayer;
-  /** A sentence for the log and the trail; never holds a secret. */
+  /** Description for the log and the audit log; never contains a secret. */
   readonly detail: string;
 }
 
@@ -122,7 +122,7 @@ export interface LayerCheck {
   readonly rule: string;
   /** Why this layer says no; null if it does not. */
   readonly denies: (question: LayerQuestion) => LayerReason | null;
-  /** A denial as a sentence for the log and the trail; never holds a secret. */
+  /** Description of a denial for the log and the audit log; never contains a secret. */
   readonly detail: (question: LayerQuestion) => string;
   /** The pattern or id that decides; null: none does; undefined: the layer has nothing to say here. */
   readonly matched: (question: LayerQuestion) => string | null | undefined;

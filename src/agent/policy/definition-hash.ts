@@ -17,7 +17,7 @@ export interface ToolDefinition {
   readonly annotations: JsonObject | null;
 }
 
-/** What somebody says that a server says: no field of it is trusted to be there. */
+/** Reads a tool definition from a server or a recording; every field is untrusted and may be absent. */
 export function readDefinition(given: JsonObject): ToolDefinition {
   const object = (value: JsonValue | undefined) => (isJsonObject(value) ? value : null);
   return {
@@ -29,7 +29,7 @@ export function readDefinition(given: JsonObject): ToolDefinition {
   };
 }
 
-// A list of tools is shared by all calls until the server lists anew.
+// All calls share a tool list until the server lists its tools again.
 const hashes = new WeakMap<ToolDefinition, string>();
 
 /** The same for two definitions exactly when the server says the same of the tool, in whatever order of keys. */

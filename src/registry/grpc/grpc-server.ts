@@ -116,7 +116,7 @@ interface Peer {
   anonymous: number;
 }
 
-/** Counts the calls under way: in all, of each peer, and of those who have shown no token. */
+/** Counts calls in flight: in total, per peer, and of unauthenticated callers. */
 export class CallLimits {
   readonly #options: CallLimitsOptions;
   readonly #peers = new Map<string, Peer>();

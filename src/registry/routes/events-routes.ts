@@ -96,7 +96,7 @@ function revisionOf(lastEventId: string | string[] | undefined, epoch: string): 
   return itsEpoch === epoch && /^\d{1,15}$/.test(digits) ? Number(digits) : null;
 }
 
-/** Changes close to each other are told together. */
+/** Changes within this interval are reported in one event. */
 const GATHER_MS = 200;
 /** A reader that hears nothing for longer than a few of these knows that it is cut off. */
 const LIVE_HEARTBEAT_MS = 5_000;

@@ -196,7 +196,7 @@ async function sendBackup(
       'content-length': String(size),
       'cache-control': 'no-store',
     });
-    // A client that leaves has its own reasons; there is nobody left to tell.
+    // The client disconnected: there is no receiver for an error.
     const deadline = AbortSignal.any([signal, AbortSignal.timeout(SEND_TIMEOUT_MS)]);
     await pipeline(createReadStream(copy), response, { signal: deadline }).catch(() => {});
   } finally {
@@ -229,7 +229,7 @@ export function openApiRoute(routes: readonly Route[]): Route {
 /** How long a rotation by another user is reported. */
 const ROTATION_NOTICE_MS = 30 * 24 * 3_600_000;
 
-/** `GET /me` tells somebody who they are here, and what they may. */
+/** `GET /me`: name, roles and permissions of the caller. */
 export const meRoute = (named: Pick<NamedTokens, 'rotatedBy'>): Route => ({
   method: 'GET',
   path: '/admin/api/me',

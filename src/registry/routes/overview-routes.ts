@@ -205,7 +205,7 @@ async function figuresOf({ store, profiles, reports, console }: OverviewDeps): P
   };
 }
 
-/** Of the namespaces that whoever asks may know of. */
+/** Counts only the namespaces that the caller may name. */
 async function waiting(queue: ApprovalQueue, caller: Caller): Promise<number> {
   const mayName = queue.scope(caller);
   const { records } = await queue.store.list();

@@ -63,7 +63,7 @@ export function openRegistryTasks(
   };
 }
 
-/** Nobody waits for room that is made a few minutes later. */
+/** The sweep may be late: no write waits for the freed space. */
 const SWEEP_EVERY_MS = 10 * 60_000;
 
 export interface TaskSweepDeps {

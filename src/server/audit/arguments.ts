@@ -63,7 +63,7 @@ export function cutArguments(args: AuditArguments, maxChars: number): AuditArgum
   return { ...Object.fromEntries(kept), [CUT]: `cut, ${text.length} characters` };
 }
 
-/** Arguments that are shown when their line is made. Nobody else finds the text in it, by whatever way they look. */
+/** Arguments that are rendered when their line is written. The text is private: no inspection or serialization shows it. */
 class KeptArguments {
   readonly #text: string;
 
@@ -83,7 +83,7 @@ export function textKept(args: AuditArguments): string | null {
   return isJsonObject(args) ? KeptArguments.textOf(args) : null;
 }
 
-/** Of a call whose arguments are this JSON text, for its `tool_call.started`: as late as the trail can. */
+/** Arguments of a call, from their JSON text, for its `tool_call.started`; rendered when the audit line is written. */
 export function argumentsFor(trail: AuditSink, text: string): AuditArguments {
   if (trail.keepArguments) return trail.keepArguments(text);
   return (trail.showArguments ?? redactArguments)(parseJson(text));

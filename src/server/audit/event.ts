@@ -20,8 +20,8 @@ export type AuditChainEvent = z.infer<(typeof chainEvents)[number]['object']>;
 export type AuditOrigin = Omit<Extract<AuditChainEvent, { event: 'chain.started' }>, 'event'>;
 
 /**
- * A line of the trail; src/generated/audit.schema.json says the same as JSON Schema. Within a version fields may be added, none is
- * renamed or removed. `prev` is the hash of the line before in the same chain; `hash` is the sha256 of this line's bytes
+ * A line of the audit log; src/generated/audit.schema.json is its JSON Schema. A version may add fields, but renames and
+ * removes none. `prev` is the hash of the line before in the same chain; `hash` is the sha256 of this line's bytes
  * without the hash itself, and in a chain with a key their HMAC-SHA256.
  */
 export type AuditLine = (AuditEvent | AuditChainEvent) & {
@@ -32,7 +32,7 @@ export type AuditLine = (AuditEvent | AuditChainEvent) & {
   readonly ts: string;
   /** Name of the task; null where none was given. */
   readonly task: string | null;
-  /** The run of a guest; null for lines about the trail itself and of a registry. */
+  /** The run of a guest; null for events of the audit log itself and of a registry. */
   readonly instance: string | null;
   readonly prev: string;
   readonly hash: string;
@@ -47,20 +47,20 @@ export const NO_DECIDER = 'nobody';
 export interface AuditSink {
   write(instance: string, event: AuditEvent): void;
   /**
-   * Both lines of a call that was refused before anything was sent. A guest makes such calls at no cost, so a trail may
-   * fold them. @default each is written
+   * Writes both lines of a call that was denied before dispatch. Such calls cost a guest nothing, so an audit log may fold
+   * them. @default each is written
    */
   readonly writeRefused?: (instance: string, started: CallStarted, finished: CallFinished) => void;
   /**
    * Where a call must not be made unless its lines are there: whether all that was written up to now is in the file.
-   * @default nobody waits for the disk
+   * @default writes do not wait for the disk
    */
   readonly written?: () => Promise<boolean>;
   /** How the arguments of a call are shown; `undefined` is text that is no JSON. @default redacted */
   readonly showArguments?: (args: JsonValue | undefined) => AuditArguments;
   /**
-   * The JSON text of a call's arguments as something that stands for them in a `tool_call.started` of this trail, which
-   * shows them when it makes the line. To anybody else it is an empty object. @default they are shown at once
+   * Returns a placeholder for a call's arguments in `tool_call.started`, made from their JSON text. The audit log renders
+   * it when it writes the line; all other code sees an empty object. @default arguments are rendered at once
    */
   readonly keepArguments?: (text: string) => AuditArguments;
 }
@@ -77,7 +77,7 @@ export const noAudit: AuditSink = Object.freeze({
   keepArguments: () => null,
 });
 
-/** For every trail, also one that folds nothing. */
+/** Applies to every audit log, also without folding. */
 export function writeRefused(trail: AuditSink, instance: string, started: CallStarted, finished: CallFinished): void {
   if (trail.writeRefused) trail.writeRefused(instance, started, finished);
   else for (const event of [started, finished]) trail.write(instance, event);

@@ -40,8 +40,8 @@ const STDOUT = 1;
 const nothing: Prepared = { switched: false, repair: null };
 
 /**
- * The file of a trail, to which several processes may append. Every write is whole lines in one call of the system, and
- * before it one looks whether another process has rotated the file or died in the middle of a line.
+ * File of an audit log, to which several processes may append. Every write is whole lines in one system call. Before each
+ * write it checks whether another process has rotated the file or died in the middle of a line.
  */
 export class AuditFile {
   readonly #options: AuditFileOptions;
@@ -116,7 +116,7 @@ export class AuditFile {
     return fd.number;
   }
 
-  /** A trail that cannot be moved aside goes on where it is: lines matter more than their place. */
+  /** If rotation fails, the audit log continues in the same file: losing lines would be worse. */
   #rotate(path: string, keep: number): boolean {
     try {
       return rotate(path, this.#inode, keep, Date.now());
@@ -128,7 +128,7 @@ export class AuditFile {
 }
 
 /**
- * For a pipe, never waiting: neither for somebody to open its other end nor for a place in it.
+ * Opens the file, or a pipe in non-blocking mode: waits neither for a reader nor for room in the pipe.
  * @throws the error of the system
  */
 export function openAuditPath(path: string): { readonly number: number; readonly isReadable: boolean } {
@@ -144,10 +144,10 @@ export function openAuditPath(path: string): { readonly number: number; readonly
   }
 }
 
-/** Longer than any rotation takes: whoever reserved a number and has not used it by then has died. */
+/** Longer than any rotation takes: a process that reserved a number and did not use it by then has died. */
 const RESERVATION_MS = 10_000;
 
-/** The rotated files of a trail, oldest first: FILE.1, FILE.2, … A number is never used twice while its file is there. */
+/** Rotated files of an audit log, oldest first: FILE.1, FILE.2, … A number is not reused while its file exists. */
 export function rotatedFiles(path: string): string[] {
   return rotatedNumbers(path).map((number) => `${path}.${number}`);
 }
@@ -162,7 +162,7 @@ function rotatedNumbers(path: string): number[] {
 
 /**
  * Moves the file with that inode aside and removes the oldest beyond `keep`. Several processes may try at the same time:
- * a new number is reserved by making its file, so no file is ever overwritten. False: somebody else is at it.
+ * a new number is reserved by creating its file, so no file is ever overwritten. False: another process is rotating.
  */
 export function rotate(path: string, inode: number, keep: number, nowMs: number): boolean {
   const numbers = rotatedNumbers(path);
@@ -175,7 +175,7 @@ export function rotate(path: string, inode: number, keep: number, nowMs: number)
     if (errorCode(error) === 'EEXIST') return false;
     throw error;
   }
-  // With the number reserved nobody else moves the file, but somebody may have done so before.
+  // The reserved number keeps other processes from moving the file; one may have moved it before.
   if (statSync(path, { throwIfNoEntry: false })?.ino !== inode) {
     rmSync(target, { force: true });
     return true;
@@ -196,7 +196,7 @@ const NEWLINE = 0x0a;
 const CHUNK_BYTES = 65_536;
 /** A longer end without a newline is not a line of ours. */
 const MAX_TORN_BYTES = 8 * 1024 * 1024;
-/** How much of it is kept in the line that tells of the repair. */
+/** Bytes of the incomplete line that the repair event retains. */
 const KEPT_CHARS = 4_096;
 /** Where the file system does not hold writers apart: what another process is writing is looked at again after so long. */
 const SETTLE_MS = 20;

@@ -313,7 +313,7 @@ class ThreadedLog implements AuditLog {
 /** How long a call waits for its line to be written. */
 const WRITTEN_MS = 5_000;
 
-/** Batches that somebody waits for until they are in the file. */
+/** Batches whose writers wait until they are in the file. */
 export class AwaitedBatches {
   readonly #waiting = new Map<number, (isWritten: boolean) => void>();
   #last = 0;
@@ -374,7 +374,7 @@ function allowedMs(steps: number): number {
   return steps === 0 ? START_MS : STALLED_MS;
 }
 
-/** This process, as its trail names it. */
+/** Identity of this process in its audit log. */
 export function originOf(version: string): AuditWriterOptions['origin'] {
   return { pid: process.pid, spear: version, host: hostname(), user: userName(), uid: process.geteuid?.() ?? null };
 }

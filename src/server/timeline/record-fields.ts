@@ -3,8 +3,8 @@ import type { ShowText } from './shown-text.ts';
 import type { ErrorShown, ModelEntry, Tokens } from './timeline-entry.ts';
 
 /*
- * A journal proves that nobody changed it, not that a Spear wrote it: whoever shows one takes every field for what it
- * is, and not for what it should be.
+ * The chain of a journal proves that it was not changed, not that Spear wrote it. So a timeline checks the type of every
+ * field before it shows the field.
  */
 
 export const textIn = (value: JsonValue | undefined): string => (typeof value === 'string' ? value : '');

@@ -66,7 +66,7 @@ describe('what was injected before', () => {
     const lists = [listing('fs', 'read')];
     const guestTools = new Set(['one']);
     const { injection } = memory.find(sessionWith(), lists, guestTools, claims);
-    guestTools.add('two'); // the set is the session's own and goes on changing
+    guestTools.add('two'); // the session keeps changing its own set
     expect(memory.find(sessionWith(), lists, guestTools, claims).injection).not.toBe(injection);
   });
 

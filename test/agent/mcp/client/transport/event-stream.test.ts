@@ -7,7 +7,7 @@ import {
   ResumePace,
 } from '../../../../../src/agent/mcp/client/transport/event-stream.ts';
 
-/** What a reader tells of a stream that comes in pieces of `size` bytes. */
+/** Events of a reader for a stream in chunks of `size` bytes. */
 function read(stream: string, size = Number.POSITIVE_INFINITY): unknown[] {
   const told: unknown[] = [];
   const reader = new EventStreamReader({
