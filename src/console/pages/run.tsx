@@ -137,8 +137,8 @@ function Waterfall({ picture, again }: { readonly picture: RunPicture; readonly 
       ) : null}
       {picture.left_out > 0 ? (
         <p class="muted">
-          {counted(picture.left_out, 'entry', 'entries')} not shown here. Use <code>spear journal show --html</code> on
-          the node to see all entries.
+          {counted(picture.left_out, 'entry', 'entries')} not shown here. Use <code>spear journal show</code> on the
+          node to see all entries.
         </p>
       ) : null}
     </section>
